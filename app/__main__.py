@@ -1,0 +1,5 @@
+"""`python -m app` is `qchat`."""
+
+from app.cli import main
+
+main()

@@ -1,0 +1,31 @@
+"""The log file: where the traceback of a failed command is kept, so that the terminal can show one line."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from pathlib import Path
+
+from app.errors import QChatError
+from app.settings import paths, private_dir
+
+MAX_BYTES = 1_000_000
+
+
+def record_traceback(error: BaseException) -> Path | None:
+    """Append the traceback of `error` to qchat.log and return its path, or None if the log cannot be written.
+
+    The log is for this user alone (0600). At `MAX_BYTES` it is set aside as qchat.log.1, replacing an older one.
+    """
+    log = paths().log_dir / "qchat.log"
+    try:
+        private_dir(log.parent)
+        if log.exists() and log.stat().st_size > MAX_BYTES:
+            log.replace(log.with_name("qchat.log.1"))
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(time.strftime("%Y-%m-%d %H:%M:%S ") + "".join(traceback.format_exception(error)))
+    except (OSError, QChatError):
+        return None
+    return log

@@ -1,0 +1,299 @@
+"""One value for every setting, and where it came from: flag > QCHAT_* environment > config.toml > config/defaults.toml.
+
+The defaults live in one commented file that ships with the package; this module knows only what values are allowed.
+A name or value that is not allowed is an error that says which file or variable holds it, never ignored: a misspelled
+setting that silently does nothing is the worst kind.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from app.errors import SettingsError, printable
+
+Value = str | int | float | bool | None
+
+OWN = "model"  # the word for "what the model itself says"; None in `Settings`
+
+# QCHAT_* variables that are not settings: places, debugging, and switches of the engine
+OTHER_VARIABLES = frozenset(
+    {"QCHAT_HOME", "QCHAT_CONFIG", "QCHAT_DEBUG", "QCHAT_ISA", "QCHAT_TRACE"}  # documented in README.md
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one setting may be. `low` and `high` are inclusive; `also` is a number allowed outside the range."""
+
+    kind: type
+    low: float = -math.inf
+    high: float = math.inf
+    also: int | None = None
+    choices: tuple[str, ...] = ()
+    own: bool = False  # may be "model"
+    above_low: bool = False  # `low` itself is not allowed
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words, for messages and help texts."""
+        if self.kind is bool:
+            words = "true or false"
+        elif self.choices:
+            words = "one of " + ", ".join(self.choices)
+        elif self.kind is str:
+            words = "text"
+        else:
+            noun = "a whole number" if self.kind is int else "a number"
+            if self.above_low:
+                words = f"{noun} above {self.low:g} and up to {self.high:g}"
+            else:
+                words = f"{noun} from {self.low:.17g} to {self.high:.17g}"
+            words = words if self.also is None else f"{self.also}, or {words}"
+        return f'{words}, or "{OWN}"' if self.own else words
+
+    def check(self, value: Any) -> Value:
+        """`value` as this setting's type ("model" becomes None); ValueError if it is not allowed."""
+        if self.own and value == OWN:
+            return None
+        if self.kind is bool and isinstance(value, bool):
+            return value
+        if self.kind is str and isinstance(value, str):
+            if not self.choices or value in self.choices:
+                return value
+        elif self.kind in (int, float) and isinstance(value, (int, self.kind)) and not isinstance(value, bool):
+            number: float = self.kind(value)
+            if number == self.also or self._within(number):
+                return number
+        raise ValueError(self.allowed)
+
+    def _within(self, number: float) -> bool:
+        return (self.low < number if self.above_low else self.low <= number) and number <= self.high
+
+    def parse(self, text: str) -> Value:
+        """The value that a person typed, in the environment or as an option; ValueError if it is not allowed."""
+        if self.kind is str or (self.own and text == OWN):
+            return self.check(text)
+        if self.kind is bool:
+            return self.check({"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower()))
+        try:
+            return self.check(self.kind(text))
+        except ValueError:
+            raise ValueError(self.allowed) from None
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "model": Rule(str),
+        "backend": Rule(str, choices=("local",)),
+        "system": Rule(str),
+        "thinking": Rule(str, choices=("on", "off"), own=True),
+        "show_thinking": Rule(bool),
+        "max_tokens": Rule(int, 1, 10_000_000, also=-1),
+        "ctx": Rule(int, 16, 10_000_000, also=0),
+        "kv": Rule(str, choices=("f16", "f32", "q8_0")),
+        "threads": Rule(int, 0, 1024),
+        "device": Rule(str, choices=("auto", "cpu", "cuda")),
+        "lm_head": Rule(str, choices=("q4_0",), own=True),
+        "sampling.temperature": Rule(float, 0, 100, own=True),
+        "sampling.top_k": Rule(int, 0, 1_000_000_000, own=True),
+        "sampling.top_p": Rule(float, 0, 1, own=True),
+        "sampling.min_p": Rule(float, 0, 1, own=True),
+        "sampling.repeat_penalty": Rule(float, 0, 10, own=True, above_low=True),
+        "sampling.presence_penalty": Rule(float, -2, 2, own=True),
+        "sampling.frequency_penalty": Rule(float, -2, 2, own=True),
+        "sampling.seed": Rule(int, 0, 2**63 - 1, own=True),
+    }
+)
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """What the person asked for; None leaves a value to the model."""
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repeat_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting, resolved. `thinking` and `lm_head` are None for the model's own; `sources` says who decided."""
+
+    model: str
+    backend: str
+    system: str
+    thinking: bool | None
+    show_thinking: bool
+    max_tokens: int  # -1: to the end of the context
+    ctx: int  # 0: the model's own
+    kv: str
+    threads: int  # 0: physical cores
+    device: str
+    lm_head: str | None
+    sampling: SamplingSettings
+    sources: Mapping[str, str]  # "sampling.top_p" -> "the flag", "QCHAT_SAMPLING_TOP_P", a file's path or "default"
+
+    def items(self) -> Iterator[tuple[str, Value]]:
+        """Every setting as written in config.toml, so None is "model" again and thinking is "on" or "off"."""
+        for key in RULES:
+            owner: Any = self.sampling if key.startswith("sampling.") else self
+            value = getattr(owner, key.removeprefix("sampling."))
+            if key == "thinking" and value is not None:
+                value = "on" if value else "off"
+            yield key, OWN if value is None else value
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where qchat keeps things on this machine."""
+
+    config_file: Path
+    data_dir: Path
+    cache_dir: Path
+    log_dir: Path
+
+    @property
+    def models_dir(self) -> Path:
+        return self.data_dir / "models"
+
+
+def paths() -> Paths:
+    """The platform's folders; QCHAT_HOME moves them all and QCHAT_CONFIG names another config file."""
+    home = os.environ.get("QCHAT_HOME")
+    if home:
+        root = Path(home).expanduser().absolute()
+        found = Paths(root / "config.toml", root / "data", root / "cache", root / "logs")
+    else:
+        import platformdirs  # noqa: PLC0415 - slow to import and often not needed
+
+        dirs = platformdirs.PlatformDirs("qchat", appauthor=False)
+        config = Path(dirs.user_config_dir) / "config.toml"
+        found = Paths(config, Path(dirs.user_data_dir), Path(dirs.user_cache_dir), Path(dirs.user_log_dir))
+    named = os.environ.get("QCHAT_CONFIG")
+    if named:
+        found = Paths(Path(named).expanduser().absolute(), found.data_dir, found.cache_dir, found.log_dir)
+    return found
+
+
+def private_dir(path: Path) -> Path:
+    """Make `path` and its missing parents, readable for this user alone (0700), and return it."""
+    for folder in [*reversed(path.parents), path]:
+        try:
+            if not folder.exists():
+                folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue  # another qchat made it in between
+        except OSError as error:
+            raise SettingsError(
+                f"cannot make the folder {printable(str(folder))}: {error.strerror}",
+                "QCHAT_HOME moves qchat's folders to a place of your choice",
+            ) from error
+    return path
+
+
+def shipped_config_dir() -> Path:
+    """config/ of the checkout, or app/config inside an installed package."""
+    package = Path(__file__).parent
+    inside = package / "config"
+    return inside if inside.is_dir() else package.parent / "config"
+
+
+def variable(key: str) -> str:
+    """The environment variable of a setting."""
+    return "QCHAT_" + key.replace(".", "_").upper()
+
+
+def read_config(path: Path) -> dict[str, Value]:
+    """The settings in one TOML file, by dotted key. SettingsError names the file, the key and what is allowed."""
+    try:
+        with path.open("rb") as file:
+            tables = tomllib.load(file)
+    except OSError as error:
+        raise SettingsError(f"cannot read {printable(str(path))}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        reason = printable(str(error), 200)
+        raise SettingsError(f"{printable(str(path))} is not valid TOML: {reason}", "'qchat config edit'") from error
+    where = printable(str(path))
+    return {key: _checked(key, value, where) for key, value in _flatten(tables)}
+
+
+def load_settings(flags: Mapping[str, Any] | None = None) -> Settings:
+    """Resolve every setting. `flags` holds what the command line gave, by dotted key; None means not given."""
+    defaults = read_config(shipped_config_dir() / "defaults.toml")
+    values: dict[str, Value] = dict(defaults)
+    sources = dict.fromkeys(RULES, "default")
+    config_file = paths().config_file
+    if config_file.exists() or os.environ.get("QCHAT_CONFIG"):
+        from_file = read_config(config_file)
+        values |= from_file
+        sources |= dict.fromkeys(from_file, str(config_file))
+    for key, text in _environment().items():
+        values[key] = _parsed(key, text)
+        sources[key] = variable(key)
+    for key, flag in (flags or {}).items():
+        if flag is not None:
+            values[key] = _checked(key, flag, "the command line")
+            sources[key] = "command line"
+    sampling = {k.removeprefix("sampling."): v for k, v in values.items() if k.startswith("sampling.")}
+    top: dict[str, Any] = {k: v for k, v in values.items() if "." not in k}
+    top["thinking"] = None if top["thinking"] is None else top["thinking"] == "on"
+    return Settings(**top, sampling=SamplingSettings(**sampling), sources=MappingProxyType(sources))  # type: ignore[arg-type]
+
+
+def _environment() -> dict[str, str]:
+    """The QCHAT_* settings that are set; an empty variable counts as unset."""
+    known = {variable(key): key for key in RULES}
+    found = {}
+    for name, text in os.environ.items():
+        if not name.startswith("QCHAT_") or name in OTHER_VARIABLES or not text:
+            continue
+        if name not in known:
+            raise SettingsError(
+                f"the environment variable {printable(name)} is not a setting of qchat", _suggest(name, list(known))
+            )
+        found[known[name]] = text
+    return found
+
+
+def _flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tables.items():
+        if isinstance(value, dict) and prefix == "":
+            yield from _flatten(value, f"{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _checked(key: str, value: Any, where: str) -> Value:
+    rule = RULES.get(key)
+    if rule is None:
+        raise SettingsError(f"{where}: no setting is called {printable(key)}", _suggest(key, list(RULES)))
+    try:
+        return rule.check(value)
+    except ValueError as error:
+        raise SettingsError(f"{where}: {key} = {printable(repr(value))} is not allowed", f"allowed: {error}") from error
+
+
+def _parsed(key: str, text: str) -> Value:
+    try:
+        return RULES[key].parse(text)
+    except ValueError as error:
+        raise SettingsError(f"{variable(key)}={printable(text)} is not allowed", f"allowed: {error}") from error
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    import difflib  # noqa: PLC0415 - for an error only
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else "'qchat config show' lists them all"
