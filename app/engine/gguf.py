@@ -243,7 +243,7 @@ class _Cursor:
         length = self.u64(f"the length of {what}")
         end = self.need(length, f"{what}, {length:,} bytes long,")
         try:
-            text = str(self.header[self.position : end], "utf-8")
+            text = self.header[self.position : end].decode()
         except UnicodeDecodeError as error:
             raise self.fail(f"{what} is not valid UTF-8") from error
         self.position = end
@@ -263,14 +263,16 @@ class _Cursor:
         self.need(count * 8, what)
         header, position, limit, length_at = self.header, self.position, len(self.header), _U64.unpack_from
         texts: list[str] = []
+        add = texts.append
         try:
-            while len(texts) < count:
+            for _ in range(count):
                 start = position + 8
-                end = start + length_at(header, position)[0] if start <= limit else start
-                if end > limit:
-                    raise self.too_short(end, f"item {len(texts):,} of {what}")
-                texts.append(str(header[start:end], "utf-8"))
-                position = end
+                if start > limit:
+                    raise self.too_short(start, f"the length of item {len(texts):,} of {what}")
+                position = start + length_at(header, position)[0]
+                if position > limit:
+                    raise self.too_short(position, f"item {len(texts):,} of {what}")
+                add(header[start:position].decode())
         except UnicodeDecodeError as error:
             raise self.fail(f"item {len(texts):,} of {what} is not valid UTF-8") from error
         self.position = position
