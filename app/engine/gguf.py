@@ -345,7 +345,9 @@ def _read_metadata(cursor: _Cursor, n_entries: int) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     for index in range(n_entries):
         key = cursor.string(f"the key of metadata entry {index:,}")
-        what = f"metadata {printable(key)!r}"
+        what = f"metadata '{printable(key)}'"
+        if not key:
+            raise cursor.fail(f"the key of metadata entry {index:,} is empty")
         if key in metadata:
             raise cursor.fail(f"{what} is there twice")
         metadata[key] = _read_value(cursor, key, what)
@@ -397,7 +399,9 @@ def _read_tensor_table(cursor: _Cursor, n_tensors: int) -> list[_Entry]:
     entries: dict[str, _Entry] = {}
     for index in range(n_tensors):
         name = cursor.string(f"the name of tensor {index:,}")
-        what = f"tensor {printable(name)!r}"
+        what = f"tensor '{printable(name)}'"
+        if not name:
+            raise cursor.fail(f"the name of tensor {index:,} is empty")
         if name in entries:
             raise cursor.fail(f"{what} is there twice")
         rank = cursor.u32(f"the number of dimensions of {what}")
@@ -419,20 +423,21 @@ def _place_tensors(
 ) -> dict[str, TensorInfo]:
     """Absolute offsets and sizes of `entries`, which must be aligned, apart from each other and inside the file."""
     by_offset = sorted(entries, key=lambda entry: entry.offset)
-    following = [entry.offset for entry in by_offset[1:]] + [max(size - data_start, 0)]
+    starts = [entry.offset for entry in by_offset]
+    following = [*starts, max(size - data_start, 0)][1:]
     placed: dict[str, TensorInfo] = {}
     previous, end = "", 0
-    for entry, next_offset in zip(by_offset, following, strict=True):
-        what = f"tensor {printable(entry.name)!r}"
+    for entry, next_start in zip(by_offset, following, strict=True):
+        what = f"tensor '{printable(entry.name)}'"
         if entry.offset % alignment:
             raise _corrupt(path, f"the offset of {what}, {entry.offset:,}, is not a multiple of {alignment}")
         if entry.offset < end:
-            raise _corrupt(path, f"the data of {what} overlaps that of tensor {printable(previous)!r}")
-        n_bytes = _size_of(entry, max(next_offset - entry.offset, 0))
+            raise _corrupt(path, f"the data of {what} overlaps that of tensor '{printable(previous)}'")
+        n_bytes = _size_of(entry, max(next_start - entry.offset, 0))
         placed[entry.name] = TensorInfo(entry.name, entry.type, entry.shape, data_start + entry.offset, n_bytes)
         previous, end = entry.name, entry.offset + n_bytes
     if entries and data_start + end > size:
-        raise _incomplete(path, size, data_start + end, f"tensor {printable(previous)!r}")
+        raise _incomplete(path, size, data_start + end, f"tensor '{printable(previous)}'")
     return {entry.name: placed[entry.name] for entry in entries}
 
 
