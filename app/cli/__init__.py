@@ -118,7 +118,7 @@ def _report_click(error: click.ClickException, args: Sequence[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError" and ctx is not None:  # click >= 8.2 raises it, 8.1 exits
         click.echo(ctx.get_help())
         return 0
-    hint = f"see '{ctx.command_path} --help'" if ctx else None
+    hint = f"see '{ctx.command_path if ctx else 'qchat'} --help'"
     message = error.format_message()
     _complain(message, hint)
     _answer_json(args, "UsageError", message, hint)

@@ -71,7 +71,7 @@ _SAMPLING = (
 )
 
 _ENGINE = (
-    _setting("ctx", "--ctx", metavar="TOKENS", help="Context length; 0: the model's own."),
+    _setting("ctx", "--ctx", "n_ctx", metavar="TOKENS", help="Context length; 0: the model's own."),
     _setting("kv", "--kv", metavar="FORMAT", help="Number format of the KV cache."),
     _setting("threads", "--threads", metavar="COUNT", help="0: one for each physical core."),
     _setting("device", "--device", metavar="DEVICE", help="Where the network runs."),

@@ -6,7 +6,6 @@ or move the cursor. Whatever goes to a terminal passes through `escape_controls`
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -47,5 +46,7 @@ def wants_colour(stream: TextIO | None) -> bool:
 
 def write_json(document: Any) -> None:
     """One JSON document and a newline on stdout: readable, valid UTF-8, and safe to look at in a terminal."""
+    import json  # noqa: PLC0415 - --help does without
+
     text = json.dumps(document, ensure_ascii=False, indent=2)
     click.echo(_UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text))

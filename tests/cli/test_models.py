@@ -1,0 +1,183 @@
+"""`qchat models`: the list, the facts, pulling and removing, for people and for scripts."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli import run
+from app.cli.progress import ProgressLine, human_bytes, progress_text
+from app.hub import Library
+from app.settings import paths
+from tests.hub.files import some_tensors, write_gguf
+
+pytestmark = pytest.mark.usefixtures("qchat_home")
+
+
+@pytest.fixture
+def library() -> Library:
+    library = Library(paths().models_dir)
+    library.prepare()
+    return library
+
+
+@pytest.fixture
+def smollm2_file(smollm2_path: Path, tmp_path: Path) -> Path:
+    """The starter under the name that its publisher gave it."""
+    file = tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    file.symlink_to(smollm2_path)
+    return file
+
+
+def document(args: list[str], capsys: pytest.CaptureFixture[str]) -> object:
+    assert run(args) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_an_empty_list_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models", "list"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "" and "list --all" in shown.err
+    assert document(["models", "list", "--json"], capsys) == []
+
+
+def test_the_list_shows_what_runs_and_why_the_rest_does_not(
+    library: Library, smollm2_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["models", "pull", str(smollm2_file)]) == 0
+    write_gguf(library.models_dir / "odd.gguf", some_tensors())
+    (library.models_dir / "cut.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    capsys.readouterr()
+    assert run(["models", "list"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "98.4 MB" in lines["smollm2:135m"] and "Q4_1" in lines["smollm2:135m"] and "8,192" in lines["smollm2:135m"]
+    assert "cannot run" in lines["odd"] and "cannot run" in lines["cut"]
+    rows = {row["name"]: row for row in document(["models", "list", "--json"], capsys)}  # type: ignore[attr-defined]
+    assert rows["smollm2:135m"]["linked_to"] == str(smollm2_file) and rows["smollm2:135m"]["runnable"] is True
+    assert rows["odd"]["runnable"] is rows["cut"]["runnable"] is False
+
+
+def test_the_catalogue_is_listed_with_sizes_and_licences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models", "list", "--all"]) == 0
+    text = capsys.readouterr().out
+    assert "qwen3:4b" in text and "~2.5 GB" in text and "Qwen Research License" in text
+
+
+def test_show_is_the_same_for_people_and_scripts(smollm2_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = document(["models", "show", str(smollm2_path), "--json"], capsys)
+    assert facts["path"] == str(smollm2_path)  # type: ignore[index]
+    assert run(["models", "show", str(smollm2_path)]) == 0
+    text = capsys.readouterr().out
+    for part in ("llama", "210 Q4_1", "8,192 tokens", "a token (f16)", "smollm", "<|im_end|> (2)", str(smollm2_path)):
+        assert part in text
+
+
+def test_show_counts_the_cache_in_the_format_that_is_set(
+    smollm2_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QCHAT_KV", "f32")
+    facts = document(["models", "show", str(smollm2_path), "--json"], capsys)
+    assert facts["memory"]["kv"] == "f32"  # type: ignore[index]
+
+
+def test_text_from_a_file_reaches_the_terminal_escaped(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    write_gguf(library.models_dir / "odd.gguf", some_tensors())
+    for args in (["models", "show", "odd"], ["models", "show", "odd", "--json"], ["models", "list"]):
+        assert run(args) == 0
+        assert "\x1b" not in capsys.readouterr().out
+    assert run(["models", "show", "odd"]) == 0
+    assert "small \\x1b[2J file" in capsys.readouterr().out
+
+
+def test_pull_and_remove_say_what_they_did(
+    library: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_gguf(tmp_path / "mine.gguf", some_tensors())
+    entry = document(["models", "pull", str(file), "--json"], capsys)
+    assert entry == {
+        "name": "mine",
+        "path": str(library.models_dir / "mine.gguf"),
+        "bytes": file.stat().st_size,
+        "linked_to": str(file),
+    }
+    assert run(["models", "remove", "mine"]) == 0
+    assert "the file stays" in capsys.readouterr().out
+    assert file.exists() and library.list() == []
+
+
+@pytest.mark.parametrize("args", [["show", "none"], ["remove", "none"]])
+def test_an_unknown_model_is_exit_1_and_a_bad_source_exit_2(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["models", *args]) == 1
+    assert run(["models", "pull", "none"]) == 2
+    assert run(["models", "pull", "../evil\x1b[2J.gguf"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and "\x1b" not in shown.err
+
+
+# -- progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_away_from_a_terminal_progress_is_a_few_plain_lines() -> None:
+    out = io.StringIO()
+    with ProgressLine(out) as progress:
+        for done in range(0, 1001):
+            progress("downloading", done * 1000, 1_000_000)
+        progress("joining", 5, None)
+        progress.say("a \x1b[2J notice")
+    lines = out.getvalue().splitlines()
+    assert lines[:3] == ["downloading (1.0 MB)", "downloading: 10 %", "downloading: 20 %"]
+    assert lines[-2:] == ["joining", "a \\x1b[2J notice"]
+    assert len(lines) == 13
+    assert not set(out.getvalue()) & {"\x1b", "\r", "\b"}
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, **environment: str) -> str:
+    """What a progress line writes to a real pseudo-terminal."""
+    for name, value in {"TERM": "xterm", **environment}.items():
+        monkeypatch.setenv(name, value)
+    leader, follower = pty.openpty()
+    code = (
+        "import sys; from app.cli.progress import ProgressLine\n"
+        "with ProgressLine() as p: p('downloading', 0, 100); p('downloading', 100, 100)\n"
+        "print('end', file=sys.stderr)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=follower)
+    os.close(follower)
+    assert process.wait(20) == 0
+    written = os.read(leader, 65536).decode()
+    os.close(leader)
+    return written
+
+
+def test_on_a_terminal_one_line_redraws_and_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = on_a_terminal(monkeypatch)
+    assert "\r\x1b[K" in written and "100 %" in written
+    assert written.endswith("\r\x1b[Kend\r\n")
+    assert "\x1b[3" not in written  # no colour, with or without NO_COLOR
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in on_a_terminal(monkeypatch, TERM="dumb")
+
+
+@pytest.mark.parametrize("width", [10, 20, 40, 80, 200])
+@pytest.mark.parametrize("total", [None, 123_456_789])
+def test_a_progress_line_fits_its_terminal(width: int, total: int | None) -> None:
+    for done in (0, 1, 99_999_999, 123_456_789):
+        assert len(progress_text("downloading with pip", done, total, width)) <= width
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (23_040, "23 kB"), (98_362_432, "98.4 MB"), (5e9, "5.0 GB")]
+)
+def test_sizes_are_in_powers_of_a_thousand(count: float, text: str) -> None:
+    assert human_bytes(count) == text
