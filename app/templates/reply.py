@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from app.errors import printable
 
@@ -184,10 +184,14 @@ _CALL_IN_THINKING = _Tags.of(END_CALL, END_THINK)
 _CALL_IN_ANSWER = _Tags.of(END_CALL)
 
 
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _parse_call(raw: str) -> ToolCall | None:
     """The call in `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or None if it is not one."""
     try:
-        call = json.loads(raw.removeprefix(CALL).removesuffix(END_CALL))
+        call = json.loads(raw.removeprefix(CALL).removesuffix(END_CALL), parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):

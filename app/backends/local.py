@@ -1,0 +1,205 @@
+"""The engine of this process as a backend: renders and encodes, generates in a thread, hands out events.
+
+Stop strings end the answer only: they are looked for in what the splitter calls answer, so a stop that occurs while the
+model thinks, or inside a tool call, means nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from app.backends.base import Answer, ChatRequest, Done, Event, FinishReason, Notice, Progress, ToolCall
+from app.backends.context import Message, answer_room, fit
+from app.backends.prompting import Prompt, Prompter
+from app.engine.generate import GenerationSettings, Generator
+from app.engine.sampling import SamplingParams, default_sampling
+from app.engine.stop import StopFilter
+from app.errors import UsageError
+from app.hub import Library, ensure_model
+from app.settings import SamplingSettings, Settings, paths
+from app.templates.render import Conversation, starts_in_thinking
+from app.templates.reply import Part, ReplySplitter
+
+if TYPE_CHECKING:
+    from app.engine.model import LoadedModel
+
+Emit = Callable[[Event], None]
+
+
+def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) -> LocalBackend:
+    """Find the model (the starter is fetched on a first run), load it, and return its backend. Raises QChatError."""
+    if settings.device == "cuda":
+        raise UsageError("this version has no CUDA engine", "--device cpu, or auto, runs on the CPU")
+
+    def progress(stage: str, done: int, total: int | None) -> None:
+        report(Progress(stage, done, total))
+
+    library = Library(paths().models_dir)
+    path = ensure_model(settings.model, library, progress, lambda text: report(Notice(text)))
+    from app.engine.model import load_model  # noqa: PLC0415 - numba; not before the model is known to exist
+
+    model = load_model(
+        path,
+        threads=settings.threads or None,
+        n_ctx=settings.ctx or None,
+        kv=settings.kv,
+        lm_head=settings.lm_head,
+        on_progress=progress,
+    )
+    return LocalBackend(model, library.entry(path).name, library)
+
+
+class LocalBackend:
+    """One loaded model. A second chat waits until the first has ended."""
+
+    name = "local"
+
+    def __init__(self, model: LoadedModel, model_name: str, library: Library) -> None:
+        self.model = model_name
+        self.facts: Mapping[str, Any] = {
+            "load_s": model.load_s,
+            "isa": model.isa,
+            "threads": model.threads,
+            "resident_bytes": model.resident_bytes,
+            "notes": list(model.notes),
+        }
+        self._model = model
+        self._library = library
+        self._prompter = Prompter(model.metadata, model.tokenizer)
+        self._generator = Generator(model.decoder, model.tokenizer)
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qchat-engine")
+
+    async def models(self) -> Sequence[str]:
+        """The models on this disk."""
+        return [entry.name for entry in self._library.list()]
+
+    async def chat(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+        """See `Backend.chat`. Closing waits until the engine has stopped, so the next chat finds it at rest."""
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
+        closed = threading.Event()
+
+        def emit(item: Event | BaseException | None) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, item)
+
+        def work() -> None:
+            try:
+                self._answer(request, emit, closed)
+            except BaseException as error:
+                emit(error)
+            finally:
+                emit(None)
+
+        working = loop.run_in_executor(self._worker, work)
+        running = True
+        try:
+            while running:
+                item = await events.get()
+                if item is None:
+                    running = False
+                elif isinstance(item, BaseException):
+                    raise item
+                else:
+                    yield item
+        finally:
+            if running:
+                closed.set()
+                self._generator.cancel()
+            await asyncio.shield(working)
+
+    async def close(self) -> None:
+        """Stop what runs and give the model's memory back."""
+        self._generator.cancel()
+        self._worker.shutdown()
+        self._model.close()
+
+    def _answer(self, request: ChatRequest, emit: Emit, closed: threading.Event) -> None:
+        """One reply, on the worker thread: every event of it, Done last."""
+        prompt = self._fitted_prompt(request, emit)
+        settings = GenerationSettings(self._sampling(request), request.max_tokens)
+        reply = _ReplyEvents(prompt.text, request.stop, emit)
+        pieces = self._generator.stream(
+            prompt.ids, settings, lambda done, total: emit(Progress("reading the prompt", done, total))
+        )
+        answer_ids = []
+        if closed.is_set():  # closed before the stream began, which a cancel does not reach
+            return
+        for piece in pieces:
+            if piece.token_id is not None:
+                answer_ids.append(piece.token_id)
+            reply.push(piece.text)
+            if reply.stopped:
+                self._generator.cancel()  # ends the stream within one step, with its usage complete
+        reply.flush()
+        reason: FinishReason = "stop" if reply.stopped else self._generator.finish_reason or "error"
+        emit(Done(reason, self._generator.usage, prompt.ids, answer_ids))
+
+    def _fitted_prompt(self, request: ChatRequest, emit: Emit) -> Prompt:
+        n_ctx = self._model.decoder.n_ctx
+        raw = request.raw_prompt
+        if raw is not None:
+            return fit([], lambda _: self._prompter.raw(raw), n_ctx, 0)[0]
+        variables = {} if request.thinking is None else {"enable_thinking": request.thinking}
+
+        def make_prompt(messages: Sequence[Message]) -> Prompt:
+            return self._prompter.chat(Conversation(messages, request.tools, variables=variables))
+
+        prompt, left_out = fit(request.messages, make_prompt, n_ctx, answer_room(request.max_tokens, n_ctx))
+        if left_out:
+            emit(Notice(f"the context of {n_ctx:,} tokens is full; messages left out, the oldest first: {left_out}"))
+        if request.thinking and "enable_thinking" not in self._prompter.template.source:
+            emit(Notice("this model's template has no thinking switch, so --think changes nothing"))
+        return prompt
+
+    def _sampling(self, request: ChatRequest) -> SamplingParams:
+        """The model's own values, and over them what the person chose."""
+        own = default_sampling(self._model.metadata, thinking=request.thinking is not False)
+        return dataclasses.replace(own, **_chosen(request.sampling))
+
+
+def _chosen(sampling: SamplingSettings) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(sampling).items() if value is not None}
+
+
+class _ReplyEvents:
+    """A reply's text through the splitter and, where it is answer, through the stop filter."""
+
+    def __init__(self, prompt: str, stops: Sequence[str], emit: Emit) -> None:
+        self._splitter = ReplySplitter(starts_in_thinking(prompt))
+        self._filter = StopFilter(stops)
+        self._emit = emit
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was found; from then on nothing more comes out."""
+        return self._filter.stopped
+
+    def push(self, text: str) -> None:
+        self._send(self._splitter.push(text))
+
+    def flush(self) -> None:
+        self._send(self._splitter.flush())
+        self._release()
+
+    def _send(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            if self.stopped:
+                return
+            if isinstance(part, Answer):
+                self._say(self._filter.push(part.text))
+                continue
+            if isinstance(part, ToolCall):
+                self._release()
+            self._emit(part)
+
+    def _release(self) -> None:
+        self._say(self._filter.flush())
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._emit(Answer(text))

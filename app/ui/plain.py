@@ -1,0 +1,113 @@
+"""One reply as plain text: the answer on stdout and nothing else there, everything about it on stderr.
+
+On a terminal, text of the model has its control characters escaped, because they could drive the terminal; into a file
+or a pipe it goes as it is. No colours are used, and the one thing that is redrawn, the progress line, appears only
+where stderr is a terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from app.backends.base import Answer, Event, Notice, Progress, Thinking, ToolCall
+from app.chat.turn import Reply
+from app.cli.terminal import escape_controls, is_terminal
+
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class PlainOutput:
+    """Shows the events of a reply as they come; closing its stdout makes the next answer raise BrokenPipeError."""
+
+    def __init__(self, *, show_answer: bool = True, show_thinking: bool = False) -> None:
+        self._out: TextIO = sys.stdout or io.StringIO()  # None where the caller closed it
+        self._err: TextIO = sys.stderr or io.StringIO()
+        self._show_answer = show_answer
+        self._show_thinking = show_thinking
+        self._draws_progress = is_terminal(self._err)
+        self._progress_drawn = False
+        self._unfinished: TextIO | None = None  # the stream whose last line has no newline yet
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case Answer(text) if self._show_answer:
+                self._stream_text(self._out, text)
+            case Thinking(text) if self._show_thinking:
+                self._stream_text(self._err, text)
+            case Progress() if self._draws_progress:
+                self._draw(event)
+            case Notice(text):
+                self.say(f"qchat: {text}")
+            case ToolCall(_, _, raw):
+                self.say(raw)
+
+    def say(self, text: str) -> None:
+        """Whole lines on stderr, always escaped: parts of them may come from anywhere."""
+        self._clear_progress()
+        if self._unfinished is self._err or (self._unfinished and self._out.isatty() and self._err.isatty()):
+            self._err.write("\n")
+            self._unfinished = None if self._unfinished is self._err else self._unfinished
+        self._err.write(escape_controls(text) + "\n")
+        self._err.flush()
+
+    def finish(self) -> None:
+        """The end of the reply, whole or not: the newline after it, and no progress line left behind."""
+        self._clear_progress()
+        if self._unfinished:
+            self._unfinished.write("\n")
+            self._unfinished.flush()
+            self._unfinished = None
+
+    def _stream_text(self, stream: TextIO, text: str) -> None:
+        self._clear_progress()
+        if self._unfinished is self._err and stream is self._out:
+            self._err.write("\n\n")
+            self._err.flush()
+        stream.write(escape_controls(text) if stream.isatty() else text)
+        stream.flush()
+        self._unfinished = stream
+
+    def _draw(self, progress: Progress) -> None:
+        amount = f"{100 * progress.done // progress.total} %" if progress.total else f"{progress.done:,}"
+        line = escape_controls(f"{progress.stage} {amount}")[: shutil.get_terminal_size().columns - 1]
+        self._err.write(_CLEAR_LINE + line)
+        self._err.flush()
+        self._progress_drawn = True
+
+    def _clear_progress(self) -> None:
+        if self._progress_drawn:
+            self._err.write(_CLEAR_LINE)
+            self._err.flush()
+            self._progress_drawn = False
+
+
+def statistics(reply: Reply, facts: Mapping[str, Any]) -> str:
+    """What `--stats` prints: tokens, seconds and tokens a second of each stage, and what ran them."""
+    lines = []
+    if usage := reply.usage:
+        read = usage.prompt_tokens - usage.reused_tokens
+        steps = max(usage.generated_tokens - 1, 0)  # the first token comes out of the prompt
+        lines += [
+            f"prompt    {usage.prompt_tokens:,} tokens, {usage.reused_tokens:,} of them reused; "
+            f"{_speed(read, usage.prefill_s)}",
+            f"reply     {usage.generated_tokens:,} tokens; {_speed(steps, usage.decode_s)}; "
+            f"the first after {usage.first_token_s:.2f} s",
+        ]
+        if usage.drafted_tokens:
+            lines.append(f"drafted   {usage.drafted_tokens:,} tokens, {usage.accepted_tokens:,} accepted")
+    notes = facts.get("notes", ())
+    lines += [f"{name:<9} {_fact(value)}" for name, value in facts.items() if name != "notes"]
+    return "\n".join([*lines, *(f"note      {note}" for note in notes)])
+
+
+def _speed(tokens: int, seconds: float) -> str:
+    return f"{seconds:.2f} s, {tokens / seconds:,.1f} tokens/s" if seconds > 0 else f"{seconds:.2f} s"
+
+
+def _fact(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
