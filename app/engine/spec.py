@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 from app.engine.formats import FORMATS, GGMLType
 from app.engine.gguf import GGUFFile, TensorInfo
@@ -157,8 +157,8 @@ class ModelSpec:
         tensors, shapes = fields.gguf.tensors, self.tensor_shapes()
         missing = [name for name in shapes if name not in tensors]
         if missing:
-            others = f" and {len(missing) - 1:,} others" if len(missing) > 1 else ""
-            raise fields.broken(f"tensor {missing[0]}{others} of a {self.architecture} network missing")
+            others = f", as are {len(missing) - 1:,} others" if len(missing) > 1 else ""
+            raise fields.broken(f"tensor {missing[0]} of a {self.architecture} network is missing{others}")
         for name, info in tensors.items():
             if name not in shapes:
                 raise fields.unsupported(
@@ -240,25 +240,29 @@ class _Fields:
     def unsupported(self, what: str, hint: str) -> UnsupportedModelError:
         return UnsupportedModelError(f"{printable(self.gguf.path.name)}: {what}", hint)
 
-    def get(self, key: str) -> Any:
-        return self.gguf.metadata.get(f"{self.architecture}.{key}")
+    def scalar(self, key: str) -> bool | int | float | str | None:
+        """The value of ARCHITECTURE.key, None where it is not there; a list is refused."""
+        value = self.gguf.metadata.get(f"{self.architecture}.{key}")
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise self.unsupported(f"{self.architecture}.{key} is a list", "qchat runs networks whose layers are all alike")
 
     def count(self, key: str, default: int | None = None, most: int = _MAX_COUNT) -> int:
         """A whole number from 1 to `most`; without a default the key must be there."""
-        value = self.get(key)
+        value = self.scalar(key)
         if value is None and default is not None:
             return default
         if value is None:
             raise self.broken(f"{self.architecture}.{key} is missing")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.broken(f"{self.architecture}.{key} is not one whole number")
+            raise self.broken(f"{self.architecture}.{key} is not a whole number")
         if not 1 <= value <= most:
             raise self.broken(f"{self.architecture}.{key} is {value:,}; 1 to {most:,} are possible")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
         """A finite number above zero; without a default the key must be there."""
-        value = self.get(key)
+        value = self.scalar(key)
         if value is None and default is not None:
             return default
         if value is None:
@@ -288,7 +292,7 @@ class _Fields:
 
     def head_dim(self, d_model: int, n_heads: int) -> int:
         """attention.key_length, or d_model / n_heads where the file does not say."""
-        if self.get("attention.key_length") is None and d_model % n_heads:
+        if self.scalar("attention.key_length") is None and d_model % n_heads:
             raise self.broken(
                 f"embedding_length {d_model:,} cannot be shared by {n_heads:,} heads, and key_length is missing"
             )
@@ -304,14 +308,13 @@ class _Fields:
 
     def rope_scale(self) -> float:
         """The factor of linear RoPE scaling; a factor without a type means linear, as in llama.cpp."""
-        kind = self.get("rope.scaling.type")
-        if kind is not None and kind not in ("none", "linear"):
-            shown = printable(kind) if isinstance(kind, str) else "not a string"
+        kind = self.scalar("rope.scaling.type")
+        if kind not in (None, "none", "linear"):
             raise self.unsupported(
-                f"{self.architecture}.rope.scaling.type is {shown}, which qchat does not run",
+                f"{self.architecture}.rope.scaling.type is {printable(str(kind))}, which qchat does not run",
                 "look for a conversion of the model without RoPE scaling; linear scaling runs too",
             )
-        keys = [key for key in ("rope.scaling.factor", "rope.scale_linear") if self.get(key) not in (None, 0)]
+        keys = [key for key in ("rope.scaling.factor", "rope.scale_linear") if self.scalar(key) not in (None, 0)]
         if kind == "none" or (kind is None and not keys):
             return 1.0
         return self.number(keys[0] if keys else "rope.scaling.factor")
@@ -319,14 +322,14 @@ class _Fields:
     def refuse_other_networks(self) -> None:
         """UnsupportedModelError for the first key that asks for another network."""
         for key, neutral in _NEUTRAL.items():
-            value = self.get(key)
+            value = self.scalar(key)
             if value is not None and value not in neutral:
-                shown = value if isinstance(value, bool | int | float) else printable(str(value))
                 raise self.unsupported(
-                    f"{self.architecture}.{key} is {shown}, which qchat does not run", "this is another kind of network"
+                    f"{self.architecture}.{key} is {printable(str(value))}, which qchat does not run",
+                    "the network that this file asks for is another one",
                 )
-        window = self.get("attention.sliding_window")
-        if window is not None and 0 < self.count("attention.sliding_window") < self.count("context_length"):
+        window = self.scalar("attention.sliding_window")
+        if window not in (None, 0) and self.count("attention.sliding_window") < self.count("context_length"):
             raise self.unsupported(
                 f"{self.architecture}.attention.sliding_window is {window:,}, which qchat does not run",
                 "qchat attends to the whole context",
