@@ -1,0 +1,257 @@
+"""One reply from one prompt: reuse of the cache, prefill, steps, and every way in which a reply can end.
+
+`Generator` is the only place that knows which tokens the decoder's cache holds. That list grows when a forward call has
+succeeded and at no other time, so whatever ends a reply (a stop token, a limit, a cancel, a closed iterator, an error
+inside the decoder) the next prompt is answered as from a cold start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import abc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from app.engine.draw import Floats
+from app.engine.sampling import Sampler, SamplingParams
+from app.engine.text_stream import StreamDecoder
+from app.errors import ContextOverflowError, UsageError, printable
+
+if TYPE_CHECKING:
+    from app.engine.spec import ModelSpec
+
+FinishReason = Literal["stop", "length", "cancelled"]
+OnProgress = Callable[[int, int], None]
+
+
+class Interrupted(Exception):  # noqa: N818  # not an error: somebody asked for it
+    """A forward call ended early because of `Decoder.interrupt`; the cache is as it was before the call."""
+
+
+class Decoder(Protocol):
+    """A network with its KV cache, on some device. One thread at a time calls it; `interrupt` may come from any."""
+
+    spec: ModelSpec
+    n_ctx: int  # tokens that the cache can hold
+    chunk: int  # tokens that one prefill call should carry, at least 1
+
+    @property
+    def length(self) -> int:
+        """Tokens in the cache."""
+
+    def truncate(self, length: int) -> None:
+        """Keep the first `length` tokens of the cache, 0 <= length <= self.length."""
+
+    def forward(self, tokens: Sequence[int], n_logits: int) -> Floats:
+        """Append `tokens` to the cache; the logits [n_logits, vocab] after each of the last `n_logits` of them.
+
+        The result may be overwritten by the next call. Raises Interrupted, with the cache at its old length.
+        """
+
+    def interrupt(self) -> None:
+        """Make the running forward call, or the next one if none runs, raise Interrupted within one layer."""
+
+
+class ReplyTokenizer(Protocol):
+    """What a reply needs of a tokenizer."""
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """The ids that end a reply."""
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that the token stands for."""
+
+
+@dataclass(frozen=True)
+class GenerationSettings:
+    """How a reply is drawn and where it ends.
+
+    max_tokens   at least 1, or -1 for "to the end of the context"; 0 is refused rather than given either meaning
+    stop_ids     tokens that end the reply and are no part of it; None takes the tokenizer's own
+
+    Raises UsageError.
+    """
+
+    sampling: SamplingParams
+    max_tokens: int
+    stop_ids: frozenset[int] | None = None
+
+    def __post_init__(self) -> None:
+        limit: object = self.max_tokens
+        if not isinstance(limit, int) or isinstance(limit, bool) or (limit < 1 and limit != -1):
+            raise UsageError(
+                f"max_tokens must be a whole number, at least 1, not {printable(str(limit))}",
+                "-1 goes on to the end of the context",
+            )
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a reply took, so far or in all. Seconds are the engine's own: time that the reader of the stream takes is
+    in none of them.
+
+    prompt_tokens, reused_tokens      the prompt, and how much of it was in the cache already
+    generated_tokens                  tokens of the reply, without the one that stopped it
+    drafted_tokens, accepted_tokens   guesses of speculation, and how many of them were right
+    prefill_s                         reading the rest of the prompt and drawing the first token
+    decode_s                          all later steps
+    first_token_s                     from the call of `stream` to the first token; 0 while there is none
+    """
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    generated_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    first_token_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token of the reply and the characters that it completed.
+
+    `token_id` is None for text without a token of its own: what was held back of a character that never became whole.
+    """
+
+    token_id: int | None
+    text: str
+
+
+PieceStream = abc.Generator[Piece, None, None]  # an iterator that can be closed
+
+
+class Generator:
+    """Generates replies, one at a time, with a decoder that nobody else feeds.
+
+    finish_reason: why the last reply ended; None while it runs and after an error. "cancelled" also when the iterator
+    was closed early.
+    usage: of the last reply; up to date at every piece.
+    """
+
+    def __init__(self, decoder: Decoder, tokenizer: ReplyTokenizer) -> None:
+        self.finish_reason: FinishReason | None = None
+        self.usage = Usage()
+        self._decoder = decoder
+        self._tokenizer = tokenizer
+        self._cached: list[int] = []  # the tokens that the decoder's cache is known to hold
+        self._cancelled = threading.Event()
+        self._latest: weakref.ref[PieceStream] | None = None
+
+    def cancel(self) -> None:
+        """End the reply that runs now, within one step. From any thread; does nothing to later replies."""
+        self._cancelled.set()
+        self._decoder.interrupt()
+
+    def stream(
+        self, prompt_ids: Sequence[int], settings: GenerationSettings, on_progress: OnProgress | None = None
+    ) -> PieceStream:
+        """The reply to a prompt, piece by piece; closing the iterator ends it. Ends an earlier reply that still runs.
+
+        `on_progress(done, total)` counts prompt tokens that are in the cache: once before prefill, then after every
+        chunk. Raises UsageError for an empty prompt and ContextOverflowError for one that is longer than the context;
+        both at once, not at the first piece.
+        """
+        if not prompt_ids:
+            raise UsageError("the prompt is empty", "write something to answer")
+        if len(prompt_ids) > self._decoder.n_ctx:
+            raise ContextOverflowError(len(prompt_ids), self._decoder.n_ctx)
+        if self._latest is not None and (earlier := self._latest()) is not None:
+            earlier.close()
+        self._cancelled.clear()
+        self.finish_reason = None
+        self.usage = Usage(prompt_tokens=len(prompt_ids))
+        reply = self._reply(list(prompt_ids), settings, on_progress, time.perf_counter())
+        self._latest = weakref.ref(reply)
+        return reply
+
+    def _reply(
+        self, sequence: list[int], settings: GenerationSettings, on_progress: OnProgress | None, started: float
+    ) -> PieceStream:
+        """Drawn tokens as pieces, up to where the reply ends. `sequence` is the prompt; the reply is appended to it."""
+        stop_ids = self._tokenizer.eos_ids if settings.stop_ids is None else settings.stop_ids
+        room = self._decoder.n_ctx - len(sequence) + 1  # the last token need not be in the cache
+        limit = room if settings.max_tokens == -1 else min(settings.max_tokens, room)
+        text = StreamDecoder(self._tokenizer)
+        try:
+            for token in self._tokens(sequence, Sampler(settings.sampling), on_progress):
+                if self.usage.first_token_s == 0.0:
+                    self.usage = replace(self.usage, first_token_s=time.perf_counter() - started)
+                if token in stop_ids:
+                    self.finish_reason = "stop"
+                    break
+                sequence.append(token)
+                self.usage = replace(self.usage, generated_tokens=self.usage.generated_tokens + 1)
+                yield Piece(token, text.push(token))
+                if self.usage.generated_tokens == limit:
+                    self.finish_reason = "length"
+                    break
+        except (Interrupted, GeneratorExit) as ending:
+            self.finish_reason = "cancelled"
+            if isinstance(ending, GeneratorExit):
+                raise
+        if rest := text.flush():
+            yield Piece(None, rest)
+
+    def _tokens(self, sequence: list[int], sampler: Sampler, on_progress: OnProgress | None) -> Iterator[int]:
+        """The tokens that continue `sequence`, without end; the reader appends each to `sequence` before it asks again.
+
+        Speculation belongs here and changes nothing outside: a step that feeds the last token and a draft, draws from
+        each row of logits in turn (a draw depends on its position and what is before it, not on the step that it is
+        made in), yields what it drew up to the first that differs from the draft, and truncates the cache there.
+        """
+        clock = time.perf_counter()
+        logits = self._prefill(sequence, on_progress)
+        token = sampler.draw(logits[-1], len(sequence), sequence)
+        self.usage = replace(self.usage, prefill_s=time.perf_counter() - clock)
+        while True:
+            yield token
+            clock = time.perf_counter()
+            logits = self._forward([token], 1)
+            token = sampler.draw(logits[-1], len(sequence), sequence)
+            self.usage = replace(self.usage, decode_s=self.usage.decode_s + time.perf_counter() - clock)
+
+    def _prefill(self, prompt: Sequence[int], on_progress: OnProgress | None) -> Floats:
+        """Logits [1, vocab] after the prompt, with the longest prefix that the cache holds kept.
+
+        The last token is evaluated in any case: the cache holds keys and values, not logits.
+        """
+        done = min(_common_prefix(prompt, self._cached), len(prompt) - 1, self._decoder.length)
+        self._decoder.truncate(done)
+        del self._cached[done:]
+        self.usage = replace(self.usage, reused_tokens=done)
+        report = on_progress or (lambda done, total: None)
+        report(done, len(prompt))
+        while True:
+            chunk = prompt[done : done + self._decoder.chunk]
+            done += len(chunk)
+            last = done == len(prompt)
+            logits = self._forward(chunk, 1 if last else 0)
+            report(done, len(prompt))
+            if last:
+                return logits
+
+    def _forward(self, tokens: Sequence[int], n_logits: int) -> Floats:
+        """`Decoder.forward` with the bookkeeping. Raises Interrupted if the reply has been cancelled."""
+        if self._cancelled.is_set():
+            raise Interrupted
+        try:
+            logits = self._decoder.forward(tokens, n_logits)
+        except Interrupted:
+            if self._cancelled.is_set():
+                raise
+            # A cancel that came after the last forward call of an earlier reply: it was not meant for this one.
+            logits = self._decoder.forward(tokens, n_logits)
+        self._cached.extend(tokens)
+        return logits
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many first tokens are the same in both."""
+    differences = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return next(differences, min(len(a), len(b)))
