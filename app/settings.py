@@ -91,7 +91,7 @@ class Rule:
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "model": Rule(str),
-        "backend": Rule(str, choices=("local",)),
+        "backend": Rule(str),
         "system": Rule(str),
         "thinking": Rule(str, choices=("on", "off"), own=True),
         "show_thinking": Rule(bool),

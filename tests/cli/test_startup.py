@@ -163,7 +163,7 @@ def test_a_wrong_command_line_is_usage(args: list[str], capsys: pytest.CaptureFi
         ["--top-p", "1.5"], ["--top-p", "-0.1"], ["--min-p", "2"], ["--repeat-penalty", "0"], ["--seed", "-1"],
         ["--presence-penalty", "3"], ["--frequency-penalty", "nan"], ["--max-tokens", "0"], ["--max-tokens", "x"],
         ["--max-tokens", "-2"], ["--max-tokens", "1000000000000"], ["--ctx", "1"], ["--ctx", "-5"], ["--kv", "f15"],
-        ["--threads", "-1"], ["--threads", "9999"], ["--device", "gpu"], ["--lm-head", "q8_0"], ["--backend", "none"],
+        ["--threads", "-1"], ["--threads", "9999"], ["--device", "gpu"], ["--lm-head", "q8_0"],
     ],
 )  # fmt: skip
 def test_an_option_out_of_range_is_usage(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
