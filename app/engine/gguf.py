@@ -1,22 +1,15 @@
-"""Read a GGUF file: its metadata, its table of tensors, and the bytes of one tensor when they are asked for.
+"""An open GGUF file: its metadata, its table of tensors, and the bytes of one tensor when they are asked for.
 
-The header comes from anywhere on the internet, so it is read as hostile input: every length, count, offset, type and
-dimension is checked, in exact integers, before it is used for anything. Whether the engine can *run* the file is
-another question (`app.engine.spec.check_runnable`): a list of models must be able to say what a file is and why not.
-
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little-endian.
+Whether the engine can *run* the file is another question (`app.engine.spec.check_runnable`): a list of models must be
+able to say what a file is and why it does not run.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
-import struct
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -24,118 +17,48 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.formats import FORMATS, GGMLType
-from app.errors import ModelFileError, UnsupportedModelError, printable
+from app.engine.formats import GGMLType
+from app.engine.gguf_header import DAMAGED_HINT, Header, TensorInfo, read_header, shown_name
+from app.errors import ModelFileError, printable
 
-__all__ = ["GGMLType", "GGUFFile", "TensorInfo", "ValueType", "read_gguf"]
-
-MAX_HEADER = 64 << 20  # bytes; a header with a vocabulary of 262,144 tokens takes about 12 MiB
-MAX_ALIGNMENT = 1 << 20
-MAX_DIMENSION = 2**31 - 1
-DEFAULT_ALIGNMENT = 32
-ALIGNMENT_KEY = "general.alignment"
-
-FETCH_AGAIN = "the file is damaged or was not downloaded completely; fetch it again"
-
-
-class ValueType(IntEnum):
-    """Type ids of metadata values."""
-
-    UINT8 = 0
-    INT8 = 1
-    UINT16 = 2
-    INT16 = 3
-    UINT32 = 4
-    INT32 = 5
-    FLOAT32 = 6
-    BOOL = 7
-    STRING = 8
-    ARRAY = 9
-    UINT64 = 10
-    INT64 = 11
-    FLOAT64 = 12
-
-
-_NUMBERS: Mapping[int, np.dtype[Any]] = {
-    ValueType.UINT8: np.dtype("u1"),
-    ValueType.INT8: np.dtype("i1"),
-    ValueType.UINT16: np.dtype("<u2"),
-    ValueType.INT16: np.dtype("<i2"),
-    ValueType.UINT32: np.dtype("<u4"),
-    ValueType.INT32: np.dtype("<i4"),
-    ValueType.FLOAT32: np.dtype("<f4"),
-    ValueType.BOOL: np.dtype("?"),
-    ValueType.UINT64: np.dtype("<u8"),
-    ValueType.INT64: np.dtype("<i8"),
-    ValueType.FLOAT64: np.dtype("<f8"),
-}
-
-# Where a wrong declaration would change how the rest is understood; a pair (ARRAY, t) is an array of t.
-_DECLARED: Mapping[str, tuple[tuple[int, ...], ...]] = {
-    ALIGNMENT_KEY: ((ValueType.UINT32,),),
-    "tokenizer.ggml.tokens": ((ValueType.ARRAY, ValueType.STRING),),
-    "tokenizer.ggml.merges": ((ValueType.ARRAY, ValueType.STRING),),
-    "tokenizer.ggml.scores": ((ValueType.ARRAY, ValueType.FLOAT32),),
-    "tokenizer.ggml.token_type": ((ValueType.ARRAY, ValueType.INT32), (ValueType.ARRAY, ValueType.UINT32)),
-}
-
-_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
-_MIN_ENTRY = 8 + 4 + 1  # bytes of the smallest metadata entry: empty key, type, one byte
-_MIN_TENSOR = 8 + 4 + 8 + 4 + 8  # bytes of the smallest tensor entry: empty name, rank, one dimension, type, offset
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """One entry of the tensor table.
-
-    shape is in GGUF order: shape[0] columns lie side by side, shape[1] is the number of rows. offset is absolute, in
-    bytes. n_bytes is exact for a runnable type; for any other type it is the room up to the next tensor.
-    """
-
-    name: str
-    type: GGMLType
-    shape: tuple[int, ...]
-    offset: int
-    n_bytes: int
+__all__ = ["GGMLType", "GGUFFile", "TensorInfo", "read_gguf"]
 
 
 class GGUFFile:
     """An open GGUF file. Metadata arrays of strings are lists, arrays of numbers are ndarrays."""
 
-    def __init__(
-        self,
-        path: Path,
-        descriptor: int,
-        version: int,
-        size: int,
-        metadata: Mapping[str, Any],
-        tensors: Mapping[str, TensorInfo],
-    ) -> None:
+    def __init__(self, path: Path, descriptor: int, header: Header) -> None:
         self.path = path
-        self.version = version
-        self.size = size
-        self.metadata: Mapping[str, Any] = MappingProxyType(dict(metadata))
-        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(dict(tensors))
+        self.version = header.version
+        self.size = header.size
+        self.metadata: Mapping[str, Any] = MappingProxyType(header.metadata)
+        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(header.tensors)
         self._descriptor = descriptor
 
     def read(self, name: str, first: int = 0, n_bytes: int | None = None) -> NDArray[np.uint8]:
         """Bytes `first` to `first + n_bytes` (default: to the end) of tensor `name`, in memory of their own, [n_bytes].
 
         Positional reads, not a mapping: no pages of the file stay in this process, and threads may read at once.
-        ModelFileError where the file has become shorter since it was opened; ValueError for a range outside the tensor.
+        ModelFileError where the file cannot be read or has become shorter since it was opened; KeyError for a tensor
+        that is not there, ValueError for a range outside the tensor and after `close`.
         """
         info = self.tensors[name]
         count = info.n_bytes - first if n_bytes is None else n_bytes
         if first < 0 or count < 0 or first + count > info.n_bytes:
             raise ValueError(f"bytes {first}..{first + count} of {name}, which has {info.n_bytes}")
+        if self._descriptor < 0:
+            raise ValueError(f"{self.path} is closed")
         data = np.empty(count, np.uint8)
-        view = data.data
         done = 0
         while done < count:
-            got = os.preadv(self._descriptor, [view[done:]], info.offset + first + done)
+            try:
+                got = os.preadv(self._descriptor, [data.data[done:]], info.offset + first + done)
+            except OSError as error:
+                raise ModelFileError(f"{shown_name(self.path)} cannot be read: {error.strerror}") from error
             if got == 0:
                 raise ModelFileError(
-                    f"{_shown(self.path)} became shorter while it was read, in tensor {printable(name)}", FETCH_AGAIN
+                    f"{shown_name(self.path)} became shorter while it was read, in tensor {printable(name)}",
+                    DAMAGED_HINT,
                 )
             done += got
         return data
@@ -166,287 +89,17 @@ class GGUFFile:
 def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
     """Open a GGUF file and read its header; no weight is touched.
 
-    ModelFileError where it cannot be opened, is no GGUF file, is incomplete or contradicts itself;
-    UnsupportedModelError where it is a kind of GGUF that is not read here (version 1, big-endian, newer than 3).
+    ModelFileError where it cannot be opened, and as `read_header` for what is wrong with it.
     """
     path = Path(path)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ModelFileError(f"{_shown(path)} is not a file", "give the path of a .gguf file")
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+            raise ModelFileError(f"{shown_name(path)} is not a file", "give the path of a .gguf file")
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            return GGUFFile(path, descriptor, read_header(path, descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
     except OSError as error:
-        raise ModelFileError(f"{_shown(path)} cannot be opened: {error.strerror}") from error
-    try:
-        return _read_open(path, descriptor)
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def _read_open(path: Path, descriptor: int) -> GGUFFile:
-    size = os.fstat(descriptor).st_size
-    if size == 0:
-        raise _incomplete(path, 0, 24, "a GGUF header")
-    with mmap.mmap(descriptor, min(size, MAX_HEADER), access=mmap.ACCESS_READ) as header:
-        cursor = _Cursor(path, header, size)
-        version = _read_version(cursor)
-        n_tensors = cursor.u64("the number of tensors")
-        n_entries = cursor.u64("the number of metadata entries")
-        cursor.need(n_entries * _MIN_ENTRY, f"the number of metadata entries, {n_entries:,},")
-        cursor.need(n_tensors * _MIN_TENSOR, f"the number of tensors, {n_tensors:,},")
-        metadata = _read_metadata(cursor, n_entries)
-        alignment = _alignment(cursor, metadata)
-        entries = _read_tensor_table(cursor, n_tensors)
-        data_start = -(-cursor.position // alignment) * alignment
-    tensors = _place_tensors(path, size, data_start, alignment, entries)
-    return GGUFFile(path, descriptor, version, size, metadata, tensors)
-
-
-class _Cursor:
-    """Reads values from the header one after the other and refuses to pass its end."""
-
-    def __init__(self, path: Path, header: mmap.mmap, size: int) -> None:
-        self.path = path
-        self.header = header
-        self.size = size
-        self.position = 0
-
-    def fail(self, what: str) -> ModelFileError:
-        return _corrupt(self.path, what)
-
-    def too_short(self, end: int, what: str) -> ModelFileError:
-        """The error for `what`, which ends at byte `end` and so beyond the file or beyond the largest header."""
-        if end <= self.size:
-            return self.fail(f"{what} ends beyond the largest header that is read, {MAX_HEADER:,} bytes")
-        return _incomplete(self.path, self.size, end, what)
-
-    def need(self, n_bytes: int, what: str) -> int:
-        """Check that `n_bytes` more bytes are there, and return the position after them."""
-        end = self.position + n_bytes
-        if end > len(self.header):
-            raise self.too_short(end, what)
-        return end
-
-    def u32(self, what: str) -> int:
-        end = self.need(4, what)
-        value: int = _U32.unpack_from(self.header, self.position)[0]
-        self.position = end
-        return value
-
-    def u64(self, what: str) -> int:
-        end = self.need(8, what)
-        value: int = _U64.unpack_from(self.header, self.position)[0]
-        self.position = end
-        return value
-
-    def string(self, what: str) -> str:
-        length = self.u64(f"the length of {what}")
-        end = self.need(length, f"{what}, {length:,} bytes long,")
-        try:
-            text = self.header[self.position : end].decode()
-        except UnicodeDecodeError as error:
-            raise self.fail(f"{what} is not valid UTF-8") from error
-        self.position = end
-        return text
-
-    def numbers(self, kind: int, count: int, what: str) -> NDArray[Any]:
-        dtype = _NUMBERS[kind]
-        end = self.need(count * dtype.itemsize, what)
-        raw = self.header[self.position : end]
-        if kind == ValueType.BOOL and raw.strip(b"\0\1"):
-            raise self.fail(f"{what} is neither true nor false")
-        self.position = end
-        return np.frombuffer(raw, dtype)
-
-    def strings(self, count: int, what: str) -> list[str]:
-        """As `string`, `count` times; a vocabulary has 150,000, so this loop carries no more than it must."""
-        self.need(count * 8, what)
-        header, position, limit, length_at = self.header, self.position, len(self.header), _U64.unpack_from
-        texts: list[str] = []
-        add = texts.append
-        try:
-            for _ in range(count):
-                start = position + 8
-                if start > limit:
-                    raise self.too_short(start, f"the length of item {len(texts):,} of {what}")
-                position = start + length_at(header, position)[0]
-                if position > limit:
-                    raise self.too_short(position, f"item {len(texts):,} of {what}")
-                add(header[start:position].decode())
-        except UnicodeDecodeError as error:
-            raise self.fail(f"item {len(texts):,} of {what} is not valid UTF-8") from error
-        self.position = position
-        return texts
-
-
-def _shown(path: Path) -> str:
-    return printable(path.name)
-
-
-def _corrupt(path: Path, what: str) -> ModelFileError:
-    return ModelFileError(f"{_shown(path)} is corrupt: {what}", FETCH_AGAIN)
-
-
-def _incomplete(path: Path, size: int, needed: int, what: str) -> ModelFileError:
-    return ModelFileError(
-        f"{_shown(path)} is incomplete or corrupt: {size:,} bytes are there, {what} needs at least {needed:,}",
-        FETCH_AGAIN,
-    )
-
-
-_LOOK_FOR_GGUF = "look for the model as a .gguf file"
-
-# First bytes of other files that end up under a model's name: the bytes in lower case, what they are, what to do.
-_OTHER_KINDS = (
-    (b"version https://git-lfs", "a Git LFS pointer, not the model itself", "fetch the file itself: git lfs pull"),
-    (b"<!doctype", "a web page", "the link led to a page about the file or to a login; fetch the file itself"),
-    (b"<html", "a web page", "the link led to a page about the file or to a login; fetch the file itself"),
-    (b"lmgg", "an old GGML file, a kind that GGUF replaced in 2023", _LOOK_FOR_GGUF),
-    (b"fmgg", "an old GGMF file, a kind that GGUF replaced in 2023", _LOOK_FOR_GGUF),
-    (b"tjgg", "an old GGJT file, a kind that GGUF replaced in 2023", _LOOK_FOR_GGUF),
-    (b"algg", "an old GGLA adapter", _LOOK_FOR_GGUF),
-    (b"pk\x03\x04", "a zip or PyTorch file", _LOOK_FOR_GGUF),
-    (b"{", "a JSON file", _LOOK_FOR_GGUF),
-)
-
-
-def _read_version(cursor: _Cursor) -> int:
-    """The version after the magic; the error says what else the file is, where that can be told."""
-    name = _shown(cursor.path)
-    start = bytes(cursor.header[:64])
-    if not start.startswith(b"GGUF"):
-        if b"GGUF".startswith(start):
-            raise _incomplete(cursor.path, cursor.size, 24, "a GGUF header")
-        begins = start.lstrip().lower()
-        for mark, kind, hint in _OTHER_KINDS:
-            if begins.startswith(mark):
-                raise ModelFileError(f"{name} is not a GGUF file but {kind}", hint)
-        if start[8:9] == b"{":  # after the length of its header
-            raise ModelFileError(f"{name} is not a GGUF file but a safetensors file", _LOOK_FOR_GGUF)
-        raise ModelFileError(f"{name} is not a GGUF file: it starts with {start[:4]!r}", _LOOK_FOR_GGUF)
-    cursor.position = 4
-    version = cursor.u32("the version")
-    if version in (2, 3):
-        return version
-    if version == 1:
-        raise UnsupportedModelError(
-            f"{name} is a GGUF file of version 1, which is not read", "look for a newer conversion"
-        )
-    if version and not version & 0xFFFF:
-        raise UnsupportedModelError(f"{name} is a big-endian GGUF file", "look for the little-endian conversion")
-    if version > 3 and version < 100:
-        raise UnsupportedModelError(
-            f"{name} is a GGUF file of version {version}; versions 2 and 3 are read", "update qchat"
-        )
-    raise cursor.fail(f"GGUF version {version:,}")
-
-
-def _read_metadata(cursor: _Cursor, n_entries: int) -> dict[str, Any]:
-    metadata: dict[str, Any] = {}
-    for index in range(n_entries):
-        key = cursor.string(f"the key of metadata entry {index:,}")
-        what = f"metadata '{printable(key)}'"
-        if not key:
-            raise cursor.fail(f"the key of metadata entry {index:,} is empty")
-        if key in metadata:
-            raise cursor.fail(f"{what} is there twice")
-        metadata[key] = _read_value(cursor, key, what)
-    return metadata
-
-
-def _read_value(cursor: _Cursor, key: str, what: str) -> Any:
-    declared: tuple[int, ...] = (cursor.u32(f"the type of {what}"),)
-    if declared[0] == ValueType.ARRAY:
-        declared = (ValueType.ARRAY, cursor.u32(f"the item type of {what}"))
-    if key in _DECLARED and declared not in _DECLARED[key]:
-        found, wanted = _type_name(declared), _type_name(_DECLARED[key][0])
-        raise cursor.fail(f"{what} is declared as {found} where it must be {wanted}")
-    kind = declared[-1]
-    if declared == (ValueType.ARRAY, ValueType.ARRAY):
-        raise cursor.fail(f"{what} is an array of arrays")
-    if kind not in _NUMBERS and kind != ValueType.STRING:
-        raise cursor.fail(f"{what} has the unknown type {kind:,}")
-    if len(declared) == 1:
-        return cursor.string(what) if kind == ValueType.STRING else cursor.numbers(kind, 1, what)[0].item()
-    count = cursor.u64(f"the length of {what}")
-    named = f"{what}, {count:,} items of {_type_name(declared[1:])},"
-    return cursor.strings(count, named) if kind == ValueType.STRING else cursor.numbers(kind, count, named)
-
-
-def _type_name(declared: tuple[int, ...]) -> str:
-    names = {kind.value: kind.name for kind in ValueType}
-    return " of ".join(names.get(kind, f"type {kind:,}") for kind in declared)
-
-
-def _alignment(cursor: _Cursor, metadata: Mapping[str, Any]) -> int:
-    alignment: int = metadata.get(ALIGNMENT_KEY, DEFAULT_ALIGNMENT)
-    if not 8 <= alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
-        raise cursor.fail(f"{ALIGNMENT_KEY} is {alignment:,}, not a power of two from 8 to {MAX_ALIGNMENT:,}")
-    return alignment
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A tensor as the table states it; offset counts from the start of the data."""
-
-    name: str
-    type: GGMLType
-    shape: tuple[int, ...]
-    offset: int
-
-
-def _read_tensor_table(cursor: _Cursor, n_tensors: int) -> list[_Entry]:
-    entries: dict[str, _Entry] = {}
-    for index in range(n_tensors):
-        name = cursor.string(f"the name of tensor {index:,}")
-        what = f"tensor '{printable(name)}'"
-        if not name:
-            raise cursor.fail(f"the name of tensor {index:,} is empty")
-        if name in entries:
-            raise cursor.fail(f"{what} is there twice")
-        rank = cursor.u32(f"the number of dimensions of {what}")
-        if not 1 <= rank <= 4:
-            raise cursor.fail(f"{what} has {rank:,} dimensions; 1 to 4 are possible")
-        shape = tuple(cursor.u64(f"dimension {axis} of {what}") for axis in range(rank))
-        for axis, length in enumerate(shape):
-            if not 1 <= length <= MAX_DIMENSION:
-                raise cursor.fail(f"dimension {axis} of {what} is {length:,}; 1 to {MAX_DIMENSION:,} are possible")
-        kind = GGMLType(cursor.u32(f"the type of {what}"))
-        if kind in FORMATS and shape[0] % FORMATS[kind].block:
-            raise cursor.fail(f"{what} has rows of {shape[0]:,}, not whole {kind.name} blocks of {FORMATS[kind].block}")
-        entries[name] = _Entry(name, kind, shape, cursor.u64(f"the offset of {what}"))
-    return list(entries.values())
-
-
-def _place_tensors(
-    path: Path, size: int, data_start: int, alignment: int, entries: list[_Entry]
-) -> dict[str, TensorInfo]:
-    """Absolute offsets and sizes of `entries`, which must be aligned, apart from each other and inside the file."""
-    by_offset = sorted(entries, key=lambda entry: entry.offset)
-    starts = [entry.offset for entry in by_offset]
-    following = [*starts, max(size - data_start, 0)][1:]
-    placed: dict[str, TensorInfo] = {}
-    previous, end = "", 0
-    for entry, next_start in zip(by_offset, following, strict=True):
-        what = f"tensor '{printable(entry.name)}'"
-        if entry.offset % alignment:
-            raise _corrupt(path, f"the offset of {what}, {entry.offset:,}, is not a multiple of {alignment}")
-        if entry.offset < end:
-            raise _corrupt(path, f"the data of {what} overlaps that of tensor '{printable(previous)}'")
-        n_bytes = _size_of(entry, max(next_start - entry.offset, 0))
-        placed[entry.name] = TensorInfo(entry.name, entry.type, entry.shape, data_start + entry.offset, n_bytes)
-        previous, end = entry.name, entry.offset + n_bytes
-    if entries and data_start + end > size:
-        raise _incomplete(path, size, data_start + end, f"tensor '{printable(previous)}'")
-    return {entry.name: placed[entry.name] for entry in entries}
-
-
-def _size_of(entry: _Entry, room: int) -> int:
-    """Bytes of a tensor; for a type whose blocks are not known here, the room that the file leaves it."""
-    form = FORMATS.get(entry.type)
-    if form is None:
-        return room
-    n_weights = 1
-    for length in entry.shape:
-        n_weights *= length
-    return n_weights // form.block * form.n_bytes
+        raise ModelFileError(f"{shown_name(path)} cannot be opened: {error.strerror}") from error

@@ -129,6 +129,23 @@ class TestGoodFiles:
             with pytest.raises(KeyError):
                 file.read("no such tensor")
 
+    def test_a_read_that_comes_in_pieces(self, model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The system may return less than was asked for: always beyond 2 GiB, at any time on a network disk."""
+        with read_gguf(model_path) as file:
+            whole = file.read("output_norm.weight", 5)
+            read = os.preadv
+            monkeypatch.setattr("app.engine.gguf.os.preadv", lambda fd, parts, at: read(fd, [parts[0][:7]], at))
+            np.testing.assert_array_equal(file.read("output_norm.weight", 5), whole)
+
+    def test_a_disk_that_fails(self, model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> int:
+            raise OSError(5, "Input/output error")
+
+        with read_gguf(model_path) as file:
+            monkeypatch.setattr("app.engine.gguf.os.preadv", fail)
+            with pytest.raises(ModelFileError, match=r"model\.gguf cannot be read: Input/output error"):
+                file.read("output_norm.weight")
+
     def test_what_was_read_is_the_callers_own(self, model_path: Path) -> None:
         """Nothing stays mapped: the bytes can be written to, outlive the file, and close may come twice."""
         file = read_gguf(model_path)
@@ -136,7 +153,7 @@ class TestGoodFiles:
         file.close()
         file.close()
         data[:] = 0
-        with pytest.raises(OSError):
+        with pytest.raises(ValueError, match="is closed"):
             file.read("output_norm.weight")
         if sys.platform == "linux":
             assert model_path.name not in Path("/proc/self/maps").read_text()
