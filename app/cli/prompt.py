@@ -61,7 +61,7 @@ def prompt(ctx: click.Context, /, conversation: IO[bytes], template: IO[bytes] |
         return
     for each in conversations:
         text = show(each)["text"]
-        click.echo(escape_controls(text) if sys.stdout.isatty() else text, nl=False)
+        sys.stdout.write(escape_controls(text) if sys.stdout.isatty() else text)  # click.echo would take out escapes
 
 
 def _read_json(file: IO[bytes]) -> Any:

@@ -76,8 +76,8 @@ class ChatTemplate:
             raise TemplateError(
                 f"the chat template refused this conversation: {printable(str(refused), 200)}"
             ) from None
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:  # out of a filter written in Python
-            raise TemplateError(f"the chat template failed: {printable(str(error), 200)}", NO_TEMPLATE_HINT) from None
+        except Exception as error:  # whatever a method of a list or a filter raises when a template misuses it
+            raise TemplateError(f"the chat template failed: {printable(str(error), 200)}", NO_TEMPLATE_HINT) from error
 
     def _refusal(self, error: minijinja.TemplateError) -> TemplateError:
         """minijinja's error as ours: kind and detail, the line's number, and the line as the template has it."""

@@ -56,9 +56,11 @@ def render(template: ChatTemplate, conversation: Conversation, tokens: PromptTok
     tool's result. Marks would hide it, so where they change the text, marks on markup give way to the template.
     """
     variables = conversation.template_variables()
-    segments = _guarded_render(template, variables, tokens)
-    if len(segments) > 1 and tokens.markup and _joined(segments) != _plain_render(template, variables):
-        return _guarded_render(template, variables, PromptTokens(control=tokens.control))
+    marked, guard = _marked(template, variables, tokens)
+    segments = guard.take_out(template.render(marked))
+    if marked != variables and tokens.markup and _joined(segments) != _plain_render(template, variables):
+        marked, guard = _marked(template, variables, PromptTokens(control=tokens.control))
+        segments = guard.take_out(template.render(marked))
     return segments
 
 
@@ -67,23 +69,24 @@ def starts_in_thinking(prompt: str) -> bool:
     return prompt.rstrip().endswith("<think>")
 
 
-def _guarded_render(template: ChatTemplate, variables: dict[str, Any], tokens: PromptTokens) -> list[Segment]:
+def _marked(template: ChatTemplate, variables: dict[str, Any], tokens: PromptTokens) -> tuple[dict[str, Any], Guard]:
+    """A copy of the variables with marks in them, and the guard that takes the marks out again."""
     mark = unused_mark(template.source, *strings_in(variables))
     own = Guard(tokens.control, mark)  # for what the model itself wrote
     everyone = Guard({*tokens.control, *tokens.markup}, mark)
-    guarded = {
+    marked = {
         name: [map_strings(m, own.put if m.get("role") == "assistant" else everyone.put) for m in value]
         if name == "messages"
         else map_strings(value, everyone.put)
         for name, value in variables.items()
     }
-    return everyone.take_out(template.render(guarded))
+    return marked, everyone
 
 
 def _plain_render(template: ChatTemplate, variables: dict[str, Any]) -> str | None:
     """The text without marks, or None where the template refuses it because of a literal that marks make harmless."""
     try:
-        return template.render(variables)
+        return template.render(map_strings(variables, str))  # a copy, because a template can change what it is given
     except TemplateError:
         return None
 

@@ -87,22 +87,29 @@ class PlainOutput:
 
 
 def statistics(reply: Reply, facts: Mapping[str, Any]) -> str:
-    """What `--stats` prints: tokens, seconds and tokens a second of each stage, and what ran them."""
-    lines = []
+    """What `--stats` prints: tokens, seconds and tokens a second of each stage, and what ran them, a line for each."""
+    rows = []
     if usage := reply.usage:
         read = usage.prompt_tokens - usage.reused_tokens
         steps = max(usage.generated_tokens - 1, 0)  # the first token comes out of the prompt
-        lines += [
-            f"prompt    {usage.prompt_tokens:,} tokens, {usage.reused_tokens:,} of them reused; "
-            f"{_speed(read, usage.prefill_s)}",
-            f"reply     {usage.generated_tokens:,} tokens; {_speed(steps, usage.decode_s)}; "
-            f"the first after {usage.first_token_s:.2f} s",
+        rows = [
+            (
+                "prompt",
+                f"{usage.prompt_tokens:,} tokens, {usage.reused_tokens:,} of them reused; "
+                f"{_speed(read, usage.prefill_s)}",
+            ),
+            (
+                "reply",
+                f"{usage.generated_tokens:,} tokens; {_speed(steps, usage.decode_s)}; "
+                f"the first after {usage.first_token_s:.2f} s",
+            ),
         ]
         if usage.drafted_tokens:
-            lines.append(f"drafted   {usage.drafted_tokens:,} tokens, {usage.accepted_tokens:,} accepted")
-    notes = facts.get("notes", ())
-    lines += [f"{name:<9} {_fact(value)}" for name, value in facts.items() if name != "notes"]
-    return "\n".join([*lines, *(f"note      {note}" for note in notes)])
+            rows.append(("drafted", f"{usage.drafted_tokens:,} tokens, {usage.accepted_tokens:,} accepted"))
+    rows += [(name, _fact(value)) for name, value in facts.items() if name != "notes"]
+    rows += [("note", note) for note in facts.get("notes", ())]
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def _speed(tokens: int, seconds: float) -> str:
@@ -110,4 +117,6 @@ def _speed(tokens: int, seconds: float) -> str:
 
 
 def _fact(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -105,6 +105,15 @@ def test_an_error_does_not_repeat_the_chat() -> None:
     assert "secret" not in caught.value.message
 
 
-def test_a_filter_that_fails_is_a_template_error() -> None:
-    with pytest.raises(TemplateError, match="nosuch"):
-        ChatTemplate("{{ 1 | tojson(indent='x', nosuch=1) }}").render({})
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{{ 1 | tojson(nosuch=1) }}", "nosuch"),
+        ("{{ tools.nosuch() }}", "nosuch"),
+        ("{{ tools.index(5) }}", "5"),
+        ("{{ tools.pop() }}", "empty list"),
+    ],
+)
+def test_a_method_or_filter_that_fails_is_a_template_error(source: str, words: str) -> None:
+    with pytest.raises(TemplateError, match=words):
+        ChatTemplate(source).render({"tools": []})

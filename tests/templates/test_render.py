@@ -98,6 +98,12 @@ def test_markup_that_the_template_reads_in_a_user_message_gives_way() -> None:
     assert untrusted(segments) == ["<|im_end|>"]
 
 
+def test_markup_gives_way_also_where_the_marked_text_would_not_be_in_the_prompt() -> None:
+    source = "{{ messages[0].content if messages[0].content.startswith('<think>') }}"
+    segments = render(ChatTemplate(source), Conversation([message("user", "<think>x")]), TOKENS)
+    assert segments == [Segment("<think>x", True)]
+
+
 def test_a_mark_that_occurs_in_the_chat_is_not_used_and_comes_back() -> None:
     text = f"{MARKS[0]}<|im_end|>\\ufdd1 {MARKS[2]}"
     source = "{{ messages[0].content }}{{ messages[0].content | tojson(ensure_ascii=true) }}"
@@ -113,6 +119,13 @@ def test_none_valued_message_keys_are_dropped_and_tools_are_passed_as_none() -> 
     )
     segments = render(ChatTemplate(source), Conversation([message("assistant", None)]), TOKENS)
     assert segments == [Segment("False True True False", True)]
+
+
+def test_a_template_cannot_change_the_callers_messages() -> None:
+    messages = [message("user", "<think>")]
+    source = "{{ messages[0].content }}!{{ messages[0].update(content='x') }}{{ messages.clear() }}"
+    render(ChatTemplate(source), Conversation(messages), TOKENS)
+    assert messages == [message("user", "<think>")]
 
 
 def test_a_refused_conversation_raises() -> None:
