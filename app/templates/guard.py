@@ -33,23 +33,23 @@ class Guard:
 
     def __init__(self, literals: Collection[str], mark: str) -> None:
         # a literal of one character has no inside to mark, and no vocabulary steers a model with one
-        self._literals = sorted((text for text in literals if len(text) > 1), key=len, reverse=True)
+        longest_first = sorted((text for text in literals if len(text) > 1), key=len, reverse=True)
         self._mark = mark
-        alternatives = "|".join(map(re.escape, self._literals)) or r"(?!)"
+        self._beginnings = {text[:n] for text in longest_first for n in range(1, len(text))}
+        self._longest = len(longest_first[0]) - 1 if longest_first else 0  # of the beginnings
+        alternatives = "|".join(map(re.escape, longest_first)) or r"(?!)"
         self._literal = re.compile(alternatives)  # longest first: leftmost-longest, as tokenizers match added tokens
-        self._start = re.compile(f"(?=(?:{alternatives}))(.)", re.DOTALL)
-        escaped = json.dumps(mark)[1:-1]  # what `tojson(ensure_ascii=True)` makes of it
-        self._marks = re.compile(f"{re.escape(mark)}|{re.escape(escaped)}")
+        starts = "|".join(f"{re.escape(text[0])}(?={re.escape(text[1:])})" for text in longest_first) or r"(?!)"
+        self._start = re.compile(starts)  # the first character only, so that overlapping literals are found too
+        self._marks = re.compile(f"{re.escape(mark)}|{re.escape(_json_escape(mark))}")
 
     def put(self, text: str) -> str:
         """`text` with a mark inside every literal, overlapping ones too, and after an unfinished one at its end."""
-        marked = self._start.sub(lambda found: found[1] + self._mark, text)
+        marked = self._start.sub(lambda found: found[0] + self._mark, text)
         return marked + self._mark if self._ends_inside_literal(text) else marked
 
     def _ends_inside_literal(self, text: str) -> bool:
-        longest = len(self._literals[0]) - 1 if self._literals else 0
-        tails = (text[-n:] for n in range(1, min(longest, len(text)) + 1))
-        return any(literal.startswith(tail) and literal != tail for tail in tails for literal in self._literals)
+        return any(text[-n:] in self._beginnings for n in range(1, min(self._longest, len(text)) + 1))
 
     def take_out(self, rendered: str) -> list[Segment]:
         """The rendered text without marks, split so that a literal which had a mark inside is an untrusted segment."""
@@ -67,7 +67,13 @@ class Guard:
 
 def unused_mark(*texts: str) -> str:
     """A mark that occurs in none of `texts`, neither itself nor as a JSON escape."""
-    return next(mark for mark in MARKS if not any(mark in text or json.dumps(mark)[1:-1] in text for text in texts))
+    spellings = ((mark, _json_escape(mark)) for mark in MARKS)
+    return next(mark for mark, escape in spellings if not any(mark in text or escape in text for text in texts))
+
+
+def _json_escape(mark: str) -> str:
+    """What `tojson(ensure_ascii=True)` makes of a mark."""
+    return json.dumps(mark)[1:-1]
 
 
 def strings_in(value: Any) -> Iterator[str]:

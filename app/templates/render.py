@@ -57,8 +57,10 @@ def render(template: ChatTemplate, conversation: Conversation, tokens: PromptTok
     """
     variables = conversation.template_variables()
     marked, guard = _marked(template, variables, tokens)
+    if marked == variables:
+        return [Segment(template.render(marked), trusted=True)]
     segments = guard.take_out(template.render(marked))
-    if marked != variables and tokens.markup and _joined(segments) != _plain_render(template, variables):
+    if tokens.markup and _joined(segments) != _plain_render(template, variables):
         marked, guard = _marked(template, variables, PromptTokens(control=tokens.control))
         segments = guard.take_out(template.render(marked))
     return segments
