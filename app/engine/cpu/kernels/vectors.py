@@ -12,12 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32, POINTER = ir.HalfType(), ir.FloatType(), ir.PointerType()
 ELEMENTS = {"f32": F32, "f16": F16, "i32": I32, "i16": I16, "i8": I8}
+# How every kernel function is compiled: no exceptions (divisions as NumPy's), and nothing callable from Python.
+jit = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
 WIDE = 16  # lanes of row operations (norms, attention, activations), on every machine
 
 
@@ -92,7 +96,7 @@ def define_load(vector: Vector, memory: str | None = None, signed: bool = True) 
             value = builder.sext(value, wide) if signed else builder.zext(value, wide)
             return value if vector.element == "i32" else builder.sitofp(value, vector.llvm)
 
-        return vector(types.uintp), generate
+        return vector(types.intp), generate
 
     return load
 
@@ -113,7 +117,7 @@ def define_store(vector: Vector, memory: str | None = None) -> Any:
             builder.store(out, builder.inttoptr(args[0], POINTER)).align = 1
             return context.get_dummy_value()
 
-        return types.void(types.uintp, vector), generate
+        return types.void(types.intp, vector), generate
 
     return store
 
@@ -298,7 +302,7 @@ def _define_scalar_load(result: Any, kind: Any, align: int) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return load_at(builder, args[0], kind, align)
 
-        return result(types.uintp), generate
+        return result(types.intp), generate
 
     return load
 
@@ -310,19 +314,18 @@ def _define_scalar_store(value_type: Any, align: int) -> Any:
             builder.store(args[1], builder.inttoptr(args[0], POINTER)).align = align
             return context.get_dummy_value()
 
-        return types.void(types.uintp, value_type), generate
+        return types.void(types.intp, value_type), generate
 
     return store
 
 
 load_i64 = _define_scalar_load(types.int64, I64, 8)
-load_address = _define_scalar_load(types.uintp, I64, 8)
+load_address = _define_scalar_load(types.intp, I64, 8)
 load_i32 = _define_scalar_load(types.int32, I32, 4)
 load_i8 = _define_scalar_load(types.int8, I8, 1)
 load_f32 = _define_scalar_load(types.float32, F32, 4)
 store_f32 = _define_scalar_store(types.float32, 4)
 store_i32 = _define_scalar_store(types.int32, 4)
-store_i64 = _define_scalar_store(types.int64, 8)
 store_i8 = _define_scalar_store(types.int8, 1)
 
 
@@ -335,7 +338,17 @@ def store_f16(typing: Any, address: Any, value: Any) -> Any:
         builder.store(half, builder.inttoptr(args[0], POINTER)).align = 2
         return context.get_dummy_value()
 
-    return types.void(types.uintp, types.float32), generate
+    return types.void(types.intp, types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_f16(typing: Any, address: Any) -> Any:
+    """Load a float16 as float32."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fpext(load_at(builder, args[0], F16, 2), F32)
+
+    return types.float32(types.intp), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -355,7 +368,7 @@ def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", builder.inttoptr(args[0], POINTER), args[1], "acq_rel")
 
-    return types.int64(types.uintp, types.int64), generate
+    return types.int64(types.intp, types.int64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -366,7 +379,7 @@ def load_acquire(typing: Any, address: Any) -> Any:
         pointer = builder.inttoptr(args[0], POINTER)
         return builder.load_atomic(pointer, "acquire", 8, typ=I64)
 
-    return types.int64(types.uintp), generate
+    return types.int64(types.intp), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -374,10 +387,10 @@ def store_release(typing: Any, address: Any, value: Any) -> Any:
     """Publish an int64 to other threads."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store_atomic(args[1], builder.inttoptr(args[0], POINTER), "release", 8)
+        builder.store_atomic(args[1], builder.inttoptr(args[0], I64.as_pointer()), "release", 8)
         return context.get_dummy_value()
 
-    return types.void(types.uintp, types.int64), generate
+    return types.void(types.intp, types.int64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -386,6 +399,18 @@ def yield_core(typing: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         call(builder, "sched_yield", I32, [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def relax(typing: Any) -> Any:
+    """Tell the processor that this is a waiting loop."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if builder.module.triple.startswith("x86_64"):
+            call(builder, "llvm.x86.sse2.pause", ir.VoidType(), [])
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -402,4 +427,4 @@ def prefetch(typing: Any, address: Any) -> Any:
         builder.call(function, [pointer, I32(0), I32(3), I32(1)])
         return context.get_dummy_value()
 
-    return types.void(types.uintp), generate
+    return types.void(types.intp), generate

@@ -1,0 +1,84 @@
+"""Compile the kernels to one object file: `python -m app.engine.cpu.compile ISA OUT`.
+
+This runs in a process of its own, once per machine and version, for two reasons: the compiler's memory never counts against
+a model, and the program that answers questions needs neither numba nor its half second of import (see docs/decisions/).
+numba turns the kernels into LLVM IR; llvmlite turns the IR into machine code for this processor.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
+
+ENTRY = "qchat_step"
+
+
+def kernel_ir(isa: InstructionSet) -> str:
+    """Unoptimised LLVM IR of `void qchat_step(int64 ctx, int64 tid)` and all that it calls."""
+    os.environ["NUMBA_OPT"] = "0"  # once, at the end, over the whole program, is both faster and better
+    from numba.core import types
+
+    from app.engine.cpu.kernels.step import define_step
+
+    step = define_step(isa)
+    signature = (types.int64, types.int64)
+    step.compile(signature)
+    compiled = step.overloads[signature]
+    # numba's functions return a status and take two addresses for results and exceptions; kernels use none of them.
+    return f"""{compiled.library.get_llvm_str()}
+define void @{ENTRY}(i64 %ctx, i64 %tid) {{
+  %result = alloca ptr
+  %exception = alloca ptr
+  %status = call i32 @{compiled.fndesc.mangled_name}(ptr %result, ptr %exception, i64 %ctx, i64 %tid)
+  ret void
+}}
+"""
+
+
+def optimise(module: Any, machine: Any) -> None:
+    """Whole-program optimisation: everything but the entry becomes private first, so that what cannot happen goes away."""
+    from llvmlite import binding
+
+    for function in module.functions:
+        if not function.is_declaration and function.name != ENTRY:
+            function.linkage = "internal"
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(module, builder)
+
+
+def target_machine(cpu: str, features: str) -> Any:
+    """An LLVM target machine with full optimisation for one processor."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
+
+
+def compile_object(isa: InstructionSet) -> bytes:
+    """The kernels as an ELF (or Mach-O, COFF) object for this machine."""
+    from llvmlite import binding
+
+    machine = target_machine(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    module = binding.parse_assembly(kernel_ir(isa))
+    optimise(module, machine)
+    data: bytes = machine.emit_object(module)
+    return data
+
+
+def main() -> None:
+    """Write the object under its final name in one step, so that no other process sees half of it."""
+    name, out = sys.argv[1], Path(sys.argv[2])
+    isa = next(isa for isa in INSTRUCTION_SETS if isa.name == name)
+    part = out.with_name(f"{out.name}.{os.getpid()}.part")
+    part.write_bytes(compile_object(isa))
+    part.replace(out)
+
+
+if __name__ == "__main__":
+    main()

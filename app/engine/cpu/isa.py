@@ -1,0 +1,65 @@
+"""Which instruction set the kernels use on this machine.
+
+An instruction set decides how one exact integer dot product is computed and how many rows a vector holds; it never
+changes a bit of a result. `QCHAT_ISA` forces one.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+
+from app.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class InstructionSet:
+    """A way to multiply weights: its name, rows a vector (lanes), and the CPU features it needs (LLVM's names)."""
+
+    name: str
+    lanes: int
+    features: frozenset[str]
+
+
+# Best first. Every x86 set also relies on FMA and F16C (any x86-64-v3 processor).
+BASE_X86 = frozenset({"avx2", "fma", "f16c"})
+INSTRUCTION_SETS = (
+    InstructionSet("avx512-vnni", 16, BASE_X86 | {"avx512f", "avx512bw", "avx512vl", "avx512vnni"}),
+    InstructionSet("avx2", 8, BASE_X86),
+    InstructionSet("generic", 8, frozenset()),
+)
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """The CPU features of this machine, in LLVM's names."""
+    from llvmlite import binding
+
+    return frozenset(name for name, present in binding.get_host_cpu_features().items() if present)
+
+
+def available() -> tuple[InstructionSet, ...]:
+    """The instruction sets that run on this machine, best first."""
+    if platform.machine().lower() in ("x86_64", "amd64") and not host_features() >= BASE_X86:
+        return ()
+    return tuple(isa for isa in INSTRUCTION_SETS if isa.features <= host_features())
+
+
+def choose() -> InstructionSet:
+    """The best instruction set of this machine, or the one that QCHAT_ISA names.
+
+    Raises SettingsError when QCHAT_ISA names an unknown set or one that this machine lacks, or when the machine has none.
+    """
+    usable = available()
+    if not usable:
+        raise SettingsError("this processor lacks AVX2, FMA and F16C", "the CPU engine needs an x86-64-v3 processor")
+    wanted = os.environ.get("QCHAT_ISA", "")
+    if not wanted:
+        return usable[0]
+    for isa in usable:
+        if isa.name == wanted:
+            return isa
+    names = ", ".join(isa.name for isa in usable)
+    raise SettingsError(f"QCHAT_ISA={wanted!r} does not run on this machine", f"it can be one of: {names}")

@@ -1,0 +1,96 @@
+"""The one primitive that differs between instruction sets: the exact dot product of small integers.
+
+`dot(weights, x)` takes a tuple of byte vectors. Vector j holds, for each row (lane), the four weights of columns 4j..4j+3 as
+four neighbouring bytes; `x` is the address of the int8 activations of the same columns. The result is one int32 a row.
+Weights are signed (`limit` = SIGNED) or lie in 0..limit. Each implementation is exact, so all of them agree bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from app.engine.cpu.isa import InstructionSet
+from app.engine.cpu.kernels.vectors import I8, I16, I32, Vector, broadcast, call, load_at
+
+SIGNED = 128  # int8 weights; any other limit says that weights are unsigned and at most that large
+
+
+def _quad(builder: Any, x: Any, j: int, lanes: int) -> Any:
+    """Four activations (bytes 4j..4j+3) in every lane, as bytes."""
+    word = load_at(builder, builder.add(x, ir.IntType(64)(4 * j)), I32, 4)
+    return builder.bitcast(broadcast(builder, word, lanes), ir.VectorType(I8, 4 * lanes))
+
+
+def _generic(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> Any:
+    """Plain 32-bit arithmetic, for any processor."""
+    ints = ir.VectorType(I32, lanes)
+    total = ir.Constant(ints, [0] * lanes)
+    for j, vector in enumerate(weights):
+        words = builder.bitcast(vector, ints)
+        for byte in range(4):
+            top = builder.shl(words, ir.Constant(ints, [24 - 8 * byte] * lanes))
+            shift = ir.Constant(ints, [24] * lanes)
+            weight = builder.ashr(top, shift) if limit == SIGNED else builder.lshr(top, shift)
+            activation = builder.sext(load_at(builder, builder.add(x, ir.IntType(64)(4 * j + byte)), I8, 1), I32)
+            total = builder.add(total, builder.mul(weight, broadcast(builder, activation, lanes)))
+    return total
+
+
+def _avx2(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> Any:
+    """vpmaddubsw into int16 pairs, vpmaddwd into int32.
+
+    vpmaddubsw saturates: a pair of products is at most 2 * limit * 127, so up to 32767 // (2 * limit * 127) vectors are
+    summed as int16 before they are widened. Signed weights go in as |w| * sign(w)x, at most 2 * 128 * 127 = 32512.
+    """
+    ints, shorts, octets = (ir.VectorType(kind, n * lanes) for kind, n in ((I32, 1), (I16, 2), (I8, 4)))
+    ones = ir.Constant(shorts, [1] * 2 * lanes)
+    run = max(1, 32767 // (2 * limit * 127))
+    total = None
+    for first in range(0, len(weights), run):
+        pairs = None
+        for j in range(first, min(first + run, len(weights))):
+            activations, unsigned = _quad(builder, x, j, lanes), weights[j]
+            if limit == SIGNED:
+                activations = call(builder, "llvm.x86.avx2.psign.b", octets, [activations, unsigned])
+                unsigned = call(builder, f"llvm.abs.v{4 * lanes}i8", octets, [unsigned, ir.IntType(1)(0)])
+            products = call(builder, "llvm.x86.avx2.pmadd.ub.sw", shorts, [unsigned, activations])
+            pairs = products if pairs is None else builder.add(pairs, products)
+        widened = call(builder, "llvm.x86.avx2.pmadd.wd", ints, [pairs, ones])
+        total = widened if total is None else builder.add(total, widened)
+    return total
+
+
+def _avx512_vnni(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> Any:
+    """vpdpbusd takes unsigned weights: signed ones are shifted by 128, and 128 * sum(x) is taken off with a second one."""
+    ints, octets = ir.VectorType(I32, lanes), ir.VectorType(I8, 4 * lanes)
+    top_bit = ir.Constant(octets, [-128] * 4 * lanes)
+    total = shift = ir.Constant(ints, [0] * lanes)
+    for j, vector in enumerate(weights):
+        activations = _quad(builder, x, j, lanes)
+        unsigned = builder.xor(vector, top_bit) if limit == SIGNED else vector
+        total = call(builder, "llvm.x86.avx512.vpdpbusd.512", ints, [total, unsigned, activations])
+        if limit == SIGNED:
+            shift = call(builder, "llvm.x86.avx512.vpdpbusd.512", ints, [shift, top_bit, activations])
+    return builder.sub(total, shift) if limit == SIGNED else total
+
+
+IMPLEMENTATIONS = {"generic": _generic, "avx2": _avx2, "avx512-vnni": _avx512_vnni}
+
+
+def define_dot(isa: InstructionSet, limit: int) -> Any:
+    """The `dot(weights, x)` of one instruction set for weights of one range."""
+    implementation = IMPLEMENTATIONS[isa.name]
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def dot(typing: Any, weights: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vectors = [builder.extract_value(args[0], j) for j in range(len(weights))]
+            return implementation(builder, vectors, args[1], isa.lanes, limit)
+
+        return Vector("i32", isa.lanes)(weights, types.intp), generate
+
+    return dot

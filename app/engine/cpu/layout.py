@@ -1,0 +1,116 @@
+"""What the kernels and the Python around them must agree on: sizes, and the tables of int64 words that a step reads.
+
+A step gets one address: a table of `Ctx` words. It points at a table of `Layer` words per layer and at one `Matrix` per
+weight matrix. Words are numbers or addresses. Each matrix is cut into groups of `lanes` rows; a group is contiguous.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+BLOCK = 32  # columns that share one activation scale
+SEGMENT = 8  # blocks (256 columns) that are summed before they join the total
+CHUNK = 128  # keys in one attention chunk, and in one page of the cache
+TILE = 16  # keys that one vector holds
+SMALL_STEP = 8  # steps of up to this many tokens: each thread prepares all activations for itself
+MAX_STEP = 128  # tokens in the largest step
+PHASES = 5  # phases a layer; one more follows the last layer
+CACHE_LINE = 64  # bytes; counters that threads share lie this far apart
+
+KV_F32, KV_F16, KV_Q8_0 = 0, 1, 2
+
+
+class Ctx(IntEnum):
+    """Words of the step context."""
+
+    N_TOKENS = 0  # rows of this step
+    START = 1  # position of its first row
+    N_LOGITS = 2  # how many of the last rows go through the LM head
+    FIRST_PHASE = 3
+    END_PHASE = 4
+    N_THREADS = 5
+    N_LAYERS = 6
+    D_MODEL = 7
+    D_FF = 8
+    N_HEADS = 9
+    N_KV_HEADS = 10
+    HEAD_DIM = 11
+    KV_KIND = 12
+    QK_NORM = 13
+    NORM_EPS = 14  # float32 bits, as ATTENTION_SCALE
+    ATTENTION_SCALE = 15
+    MAX_CHUNKS = 16  # chunks for which PARTIALS has room
+    LAYERS = 17  # address of the layer tables
+    OUTPUT_NORM = 18
+    HEAD = 19  # address of the LM head's Matrix
+    COS = 20  # float32 [positions, head_dim / 2]
+    SIN = 21
+    PAGES = 22  # address of a table of page addresses
+    PAGE_STRIDE = 23  # bytes of one (layer, KV head) in a page
+    RESIDUAL = 24  # float32 [tokens, d_model]
+    QUERIES = 25  # float32 [tokens, heads, head_dim]
+    ATTENTION = 26  # float32 [tokens, heads * head_dim]
+    FFN = 27  # float32 [tokens, d_ff]
+    LOGITS = 28  # float32 [logit rows, LOGIT_STRIDE]
+    LOGIT_STRIDE = 29  # floats
+    PARTIALS = 30  # float32 [SMALL_STEP, heads, MAX_CHUNKS, head_dim + 2]
+    SHARED = 31  # activations for steps over SMALL_STEP, as SCRATCH_Q... below
+    SCRATCH = 32  # address of thread 0's scratch; the next thread's is SCRATCH_STRIDE bytes further
+    SCRATCH_STRIDE = 33
+    SYNC = 34  # address: barrier arrivals, stop flag, cancel flag, then one work counter a phase
+    # bytes a token takes before each part of an activation buffer (SHARED, or the start of a thread's scratch)
+    ACT_SCALES = 35
+    ACT_SUMS = 36
+    ACT_FLOATS = 37
+    # offsets into a thread's scratch
+    SCRATCH_ROW = 38  # float32 [longest row]
+    SCRATCH_ACC = 39  # float32 [MAX_STEP, lanes]
+    SCRATCH_OUT = 40  # float32 [MAX_STEP, rows of the largest piece], twice
+    SCRATCH_OUT2 = 41
+    SCRATCH_TILE = 42  # float32 [head_dim, TILE]
+    SCRATCH_SCORES = 43  # float32 [queries, CHUNK]
+    SCRATCH_PART = 44  # float32 [queries, head_dim + 2]: weighted values, then maximum and sum
+    SCRATCH_STATE = 45  # the same, merged over chunks
+    SCRATCH_ATTENTION = 46  # float32 [SMALL_STEP, heads * head_dim]
+
+
+class Layer(IntEnum):
+    """Words of a layer table. Norms and biases are addresses of float32 vectors, 0 where the model has none."""
+
+    ATTN_NORM = 0
+    FFN_NORM = 1
+    Q_NORM = 2
+    K_NORM = 3
+    Q_BIAS = 4
+    K_BIAS = 5
+    V_BIAS = 6
+    Q = 7  # addresses of Matrix tables
+    K = 8
+    V = 9
+    OUT = 10
+    GATE = 11
+    UP = 12
+    DOWN = 13
+
+
+class Matrix(IntEnum):
+    """Words of a packed matrix."""
+
+    FORMAT = 0  # GGML type id
+    DATA = 1
+    N_GROUPS = 2
+    N_BLOCKS = 3  # blocks a row
+    GROUP_BYTES = 4
+    PIECE = 5  # groups that one thread takes at a time
+
+
+class Sync(IntEnum):
+    """Byte offsets from Ctx.SYNC."""
+
+    ARRIVALS = 0
+    STOPPED = 1 * CACHE_LINE
+    CANCEL = 2 * CACHE_LINE
+    COUNTERS = 3 * CACHE_LINE
+
+
+WORD = 8  # bytes of a table word

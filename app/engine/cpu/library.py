@@ -1,0 +1,90 @@
+"""The compiled kernels of this machine: found in the cache folder, compiled there once if need be, and loaded.
+
+The object file's name holds a digest of everything that could change it: the sources of this package, the versions of
+numba and llvmlite, the processor and the instruction set. Loading takes llvmlite alone, no numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from app.engine.cpu.isa import InstructionSet
+from app.errors import QChatError
+from app.settings import paths, private_dir
+
+COMPILE_SECONDS = 600
+ENTRY = "qchat_step"
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The loaded step of one instruction set. `step(ctx, tid)` runs without the GIL."""
+
+    isa: InstructionSet
+    step: Callable[[int, int], None]
+    engine: Any  # keeps the machine code alive
+
+
+@cache
+def load_kernels(isa: InstructionSet, notify: Callable[[str], None]) -> Kernels:
+    """The kernels for `isa`; `notify` is told when they must be compiled first."""
+    from llvmlite import binding
+
+    path = object_path(isa)
+    if not path.exists():
+        notify("compiling kernels (once)")
+        _compile(isa, path)
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), jit=True
+    )
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(binding.object_file.ObjectFileRef.from_data(path.read_bytes()))
+    engine.finalize_object()
+    address = engine.get_function_address(ENTRY)
+    step = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(address)
+    return Kernels(isa, step, engine)
+
+
+def object_path(isa: InstructionSet) -> Path:
+    """Where the compiled kernels of `isa` are or will be."""
+    from llvmlite import binding
+
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    for fact in (version("numba"), version("llvmlite"), binding.get_host_cpu_name()):
+        digest.update(fact.encode())
+    digest.update(binding.get_host_cpu_features().flatten().encode())
+    return paths().cache_dir / "kernels" / f"{isa.name}-{digest.hexdigest()[:16]}.o"
+
+
+def _compile(isa: InstructionSet, path: Path) -> None:
+    """Compile in a process of its own and drop the objects of earlier versions."""
+    private_dir(path.parent)
+    # -P and PYTHONPATH: this very package is imported, whatever an `app` folder in the working directory holds
+    command = [sys.executable, "-P", "-m", "app.engine.cpu.compile", isa.name, str(path)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=COMPILE_SECONDS, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise QChatError(f"compiling the kernels took more than {COMPILE_SECONDS} s", "is the machine busy?") from error
+    if done.returncode != 0 or not path.exists():
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise QChatError(f"the kernels could not be compiled: {last}", f"try: {' '.join(command)}")
+    for old in path.parent.glob(f"{isa.name}-*.o"):
+        if old != path:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,120 @@
+"""Weights rearranged so that a lane owns a row: from a GGUF file's rows to the groups that the kernels walk.
+
+A group is `lanes` rows and is contiguous; inside it lie planes, in this order (nb blocks of 32 columns, ns segments of 256):
+
+    F32, F16, BF16   weights [nb * 32][lanes]
+    Q8_0             int8 [nb][8][lanes][4]; scales f16 [nb][lanes]
+    Q4_0, Q4_1       nibbles [nb][4][lanes][4]; scales f16 [nb][lanes]; Q4_1: minima f16 [nb][lanes]
+    Q5_0, Q5_1       the same, with bits [nb][lanes][4] after the nibbles
+    Q4_K, Q5_K       nibbles; Q5_K: bits; scales u8 [nb][lanes]; minima u8 [nb][lanes]; d f16 [ns][lanes]; dmin f16 [ns][lanes]
+    Q6_K             nibbles; bit pairs [nb][2][lanes][4]; scales i8 [nb][2][lanes]; d f16 [ns][lanes]
+
+Columns come in quads of four neighbours. Quad j of a block is vector j of an int8 plane; in a nibble plane, the low half of
+vector j holds quad j and the high half quad j + 4; bit j of a bit plane tops quad j; bits 2j.. of pair vector h top quad 4h + j.
+Nothing is lost or rounded, so the instruction set that computes with a group does not matter to the result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.cpu.layout import BLOCK, SEGMENT
+from app.engine.formats import FORMATS, GGMLType, k_scales
+
+U8Array = NDArray[np.uint8]
+
+FLOAT_KINDS = (GGMLType.F32, GGMLType.F16, GGMLType.BF16)
+_PLANE_BYTES = {  # bytes a row: per block, per segment
+    GGMLType.Q8_0: (34, 0),
+    GGMLType.Q4_0: (18, 0),
+    GGMLType.Q4_1: (20, 0),
+    GGMLType.Q5_0: (22, 0),
+    GGMLType.Q5_1: (24, 0),
+    GGMLType.Q4_K: (18, 4),
+    GGMLType.Q5_K: (22, 4),
+    GGMLType.Q6_K: (26, 2),
+}
+
+
+def row_bytes(kind: GGMLType, n_columns: int) -> int:
+    """Bytes that one row takes when packed."""
+    if kind in FLOAT_KINDS:
+        return n_columns * FORMATS[kind].n_bytes
+    per_block, per_segment = _PLANE_BYTES[kind]
+    n_blocks = n_columns // BLOCK
+    return n_blocks * per_block + n_blocks // SEGMENT * per_segment
+
+
+def pack(raw: U8Array, kind: GGMLType, lanes: int) -> U8Array:
+    """Rows of a GGUF tensor, uint8 [rows, bytes] with rows a multiple of `lanes`, as groups uint8 [groups, group bytes]."""
+    groups = raw.shape[0] // lanes
+    if kind in FLOAT_KINDS:
+        width = FORMATS[kind].n_bytes
+        return np.ascontiguousarray(raw.view(f"u{width}").reshape(groups, lanes, -1).transpose(0, 2, 1)).view(
+            np.uint8
+        ).reshape(groups, -1)
+    blocks = raw.view(FORMATS[kind].layout)  # [rows, file blocks]
+    planes = _k_planes(blocks, kind) if FORMATS[kind].block == 256 else _plain_planes(blocks, kind)
+    return np.concatenate([_interleave(plane, groups, lanes) for plane in planes], axis=1)
+
+
+def _interleave(plane: NDArray[np.generic], groups: int, lanes: int) -> U8Array:
+    """[rows, ..., k] to bytes [groups, ...]: the lane becomes the axis before the last."""
+    shape = (groups, lanes, *plane.shape[1:])
+    last = len(shape) - 1
+    if plane.dtype == np.uint8 and plane.shape[-1] == 4:  # move quads as whole words
+        return _interleave(np.ascontiguousarray(plane).view(np.uint32), groups, lanes)
+    order = (0, *range(2, last), 1, last)
+    return np.ascontiguousarray(plane.reshape(shape).transpose(order)).view(np.uint8).reshape(groups, -1)
+
+
+def _plain_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.generic]]:
+    """Planes of the formats with blocks of 32. A block's nibbles are stored in the file as they are needed here."""
+    rows, n_blocks = blocks.shape
+    quads = 8 if kind == GGMLType.Q8_0 else 4
+    planes: list[NDArray[np.generic]] = [blocks["qs"].view(np.uint8).reshape(rows, n_blocks, quads, 4)]
+    if "qh" in (blocks.dtype.names or ()):
+        bits = np.unpackbits(np.ascontiguousarray(blocks["qh"]), axis=-1, bitorder="little")
+        planes.append(_bit_plane(bits.reshape(rows, n_blocks, 32)))
+    planes.append(blocks["d"][..., np.newaxis])
+    if "m" in (blocks.dtype.names or ()):
+        planes.append(blocks["m"][..., np.newaxis])
+    return planes
+
+
+def _k_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.generic]]:
+    """Planes of the formats with super-blocks of 256."""
+    rows, n_segments = blocks.shape
+    shape = (rows, n_segments * SEGMENT, BLOCK)
+    if kind == GGMLType.Q6_K:
+        ql = blocks["ql"].reshape(rows, n_segments, 2, 1, 64)
+        low = np.concatenate((ql & 15, ql >> 4), axis=3).reshape(shape)
+        pairs = blocks["qh"].reshape(rows, n_segments, 2, 1, 32)
+        high = (pairs >> np.array([0, 2, 4, 6], np.uint8)[:, np.newaxis] & 3).reshape(rows, shape[1], 2, 4, 4)
+        shifts = np.array([0, 2, 4, 6], np.uint8)[:, np.newaxis]
+        pair_plane = np.bitwise_or.reduce(high << shifts, axis=3)
+        scales = blocks["scales"].reshape(rows, shape[1], 2, 1)
+        return [_nibble_plane(low), pair_plane, scales, blocks["d"][..., np.newaxis]]
+    qs = blocks["qs"].reshape(rows, n_segments, 4, 1, 32)
+    low = np.concatenate((qs & 15, qs >> 4), axis=3).reshape(shape)
+    planes: list[NDArray[np.generic]] = [_nibble_plane(low)]
+    if kind == GGMLType.Q5_K:
+        qh = blocks["qh"].reshape(rows, n_segments, 1, 32)
+        planes.append(_bit_plane((qh >> np.arange(8, dtype=np.uint8)[:, np.newaxis] & 1).reshape(shape)))
+    for six_bits in k_scales(blocks["scales"].reshape(-1, 12)):
+        planes.append(six_bits.reshape(rows, shape[1], 1))
+    return [*planes, blocks["d"][..., np.newaxis], blocks["m"][..., np.newaxis]]
+
+
+def _nibble_plane(values: U8Array) -> U8Array:
+    """[rows, nb, 32] values 0..15 to [rows, nb, 4, 4] bytes."""
+    rows, n_blocks, _ = values.shape
+    return (values[..., :16] | values[..., 16:] << 4).reshape(rows, n_blocks, 4, 4)
+
+
+def _bit_plane(bits: U8Array) -> U8Array:
+    """[rows, nb, 32] values 0..1 to [rows, nb, 4] bytes."""
+    rows, n_blocks, _ = bits.shape
+    shifts = np.arange(8, dtype=np.uint8)[:, np.newaxis]
+    return np.bitwise_or.reduce(bits.reshape(rows, n_blocks, 8, 4) << shifts, axis=2)

@@ -1,0 +1,64 @@
+"""The threads that run a step together. Between steps they sleep; inside one they meet at the kernels' own barriers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from app.engine.cpu.library import Kernels
+
+
+class Pool:
+    """`n_threads` threads, one of them the caller's, that enter the same step at once."""
+
+    def __init__(self, kernels: Kernels, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._step = kernels.step
+        self._context = 0
+        self._start = [threading.Semaphore(0) for _ in range(n_threads - 1)]
+        self._done = threading.Semaphore(0)
+        self._threads = [
+            threading.Thread(target=self._work, args=(tid, start), name=f"qchat-step-{tid}", daemon=True)
+            for tid, start in enumerate(self._start, 1)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def run(self, context: int) -> None:
+        """Run one step on every thread; returns when all are through."""
+        self._context = context
+        for start in self._start:
+            start.release()
+        self._step(context, 0)
+        for _ in self._start:
+            self._done.acquire()
+
+    def close(self) -> None:
+        """End the threads."""
+        self._context = 0
+        for start in self._start:
+            start.release()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, tid: int, start: threading.Semaphore) -> None:
+        while True:
+            start.acquire()
+            if self._context == 0:
+                return
+            self._step(self._context, tid)
+            self._done.release()
+
+
+def physical_cores() -> int:
+    """Cores that this process may use, counting the hyper-threads of one core once."""
+    try:
+        allowed = os.sched_getaffinity(0)
+    except AttributeError:  # not Linux
+        return max(1, os.cpu_count() or 1)
+    siblings = set()
+    for cpu in allowed:
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        siblings.add(topology.read_text() if topology.exists() else str(cpu))
+    return max(1, len(siblings))
