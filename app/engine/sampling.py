@@ -40,7 +40,7 @@ class SamplingParams:
     min_p                keep tokens at least this probable relative to the best one, 0 .. 1; 0 keeps all
     presence_penalty     taken once from the logit of a token seen among the last `repeat_last_n`, -2 .. 2
     frequency_penalty    taken once for every time that it was seen there, -2 .. 2
-    repeat_penalty       divides a positive logit (multiplies a negative one) of a token seen there, above 0; 1 is off
+    repeat_penalty       divides a positive logit (multiplies a negative one) of a token seen there, 0.01 .. 100; 1 off
     repeat_last_n        how many tokens back the penalties look, prompt included; 0 disables them, -1 looks at all
     seed                 0 .. 2^64 - 1, or None for a fresh one for every reply
 
