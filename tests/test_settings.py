@@ -72,7 +72,7 @@ def test_a_later_layer_can_return_a_value_to_the_model(monkeypatch: pytest.Monke
         ("modle = 'x'", "modle"),
         ("ctx = '100'", "whole number"),
         ("ctx = 1.5", "whole number"),
-        ("ctx = true", "whole number"),
+        ("threads = true", "whole number"),
         ("ctx = 3", "from 16"),
         ("show_thinking = 1", "true or false"),
         ("kv = 'f15'", "f16, f32, q8_0"),

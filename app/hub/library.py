@@ -84,8 +84,6 @@ class Library:
         return entry
 
     def _lookup(self, name: str) -> ModelEntry | None:
-        if _is_path(name):
-            return None
         for entry in self.list():
             if name in (entry.name, entry.path.name, entry.path.stem):
                 return entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -27,6 +28,12 @@ FAILURES: dict[str, BaseException] = {
 @click.option("--json", "as_json", is_flag=True)
 def fail(how: str, as_json: bool) -> None:
     raise FAILURES[how]
+
+
+@click.command()
+def unflushed() -> None:
+    """Leaves its output in the buffer, as a streaming command may."""
+    sys.stdout.write("text")
 
 
 @click.command()

@@ -199,10 +199,19 @@ def test_an_option_that_was_not_given_leaves_the_setting_alone(
     assert (shown["thinking"], shown["sampling.top_k"], shown["sampling.top_p"]) == ("on", 7, "model")
 
 
-def test_a_closed_pipe_ends_quietly() -> None:
+@pytest.mark.parametrize("command", ["['config', 'show']", "['unflushed']"])
+def test_a_closed_pipe_ends_quietly(command: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*QCHAT, "config", "show"], stdout=writer, stderr=subprocess.PIPE, check=False)
+    code = (
+        "import sys; from app.cli import COMMANDS, LazyCommand, run\n"
+        "COMMANDS['unflushed'] = LazyCommand('tests.cli.commands:unflushed', '')\n"
+        f"sys.exit(run({command}))"
+    )
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=buffered, stdout=writer, stderr=subprocess.PIPE, check=False
+    )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
 
