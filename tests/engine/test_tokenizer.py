@@ -20,7 +20,7 @@ from tests.qwen_vocabulary import qwen_metadata
 IM_START, IM_END = 151_644, 151_645
 
 VARIED = [
-    "The quick brown fox jumps over the lazy dog, doesn't it? I'LL SAY! ’Tis.",
+    "The quick brown fox jumps over the lazy dog, doesn't it? I'LL SAY! 'LLama 'Sx 'reRun ’Tis.",
     "def f(x):\n    return  x[1:-1]  # 3.14e-10\r\n\r\n\tprint('->')   ",
     "1234567 ½²³ ٣٤ Ⅷ 2024-10-08 0x1F 1,000,000.5",
     "   leading, trailing   \n\n\n \n\t\tx\u00a0y\u3000z\u2028\u0085end",
@@ -138,6 +138,25 @@ def vocabulary_file(folder: Path, metadata: dict[str, Any]) -> Path:
     size = {"n_layers": 1, "d_model": 32, "d_ff": 32, "n_heads": 1, "n_kv_heads": 1, "head_dim": 32}
     n_tokens = len(metadata["tokenizer.ggml.tokens"])
     return write_model(folder / "vocabulary.gguf", architecture="llama", vocab_size=n_tokens, metadata=metadata, **size)
+
+
+@pytest.mark.parametrize(
+    ("pre", "pieces"),
+    [("qwen2", [*"12345"]), ("smollm", [*"12345"]), ("llama-bpe", ["123", "45"]), ("gpt-2", ["12345"])],
+)
+def test_how_each_rule_groups_digits(pre: str, pieces: list[str]) -> None:
+    merges = ["1 2", "12 3", "123 4", "1234 5", "4 5"]
+    metadata = with_tokens(*((merge.replace(" ", ""), 1) for merge in merges), pre=pre, merges=merges)
+    tokenizer = Tokenizer.from_metadata(metadata)
+    assert [tokenizer.token_text(token_id) for token_id in tokenizer.encode_text("12345")] == pieces
+
+
+@pytest.mark.parametrize("pre", ["qwen2", "llama-bpe"])
+def test_contractions_of_either_case_stand_alone(pre: str) -> None:
+    merges = ["L L", "LL a", "' LL"]
+    metadata = with_tokens(*((merge.replace(" ", ""), 1) for merge in merges), pre=pre, merges=merges)
+    tokenizer = Tokenizer.from_metadata(metadata)
+    assert [tokenizer.token_text(token_id) for token_id in tokenizer.encode_text("'LLa")] == ["'LL", "a"]
 
 
 def test_whole_word_rule_of_llama_bpe() -> None:
