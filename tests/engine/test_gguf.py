@@ -273,7 +273,10 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "array of 2^62 u8": (lambda: g.assemble([g.entry("list", huge_array(g.UINT8, 2**62))]), "metadata 'list'"),
     "array of 2^62 u64": (lambda: g.assemble([g.entry("list", huge_array(g.UINT64, 2**62))]), "metadata 'list'"),
-    "array of 2^61 strings": (lambda: g.assemble([g.entry("list", huge_array(g.STRING, 2**61))]), "metadata 'list'"),
+    "array of 2^61 strings": (
+        lambda: g.assemble([g.entry("list", huge_array(g.STRING, 2**61))]),
+        "are there, metadata 'list', 2,305,843,009,213,693,952 items of STRING,",
+    ),
     "array whose second string is 2^63 long": (
         lambda: g.assemble(
             [g.entry("list", bytearray(struct.pack("<IIQQQ", g.ARRAY, g.STRING, 2, 0, 2**63) + bytes(9)))]
@@ -310,6 +313,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "alignment 0": (lambda: alignment(0), "general.alignment is 0"),
     "alignment 3": (lambda: alignment(3), "general.alignment is 3"),
     "alignment 4": (lambda: alignment(4), "general.alignment is 4"),
+    "alignment 24": (lambda: alignment(24), "general.alignment is 24"),
     "alignment 2^31": (lambda: alignment(2**31), "general.alignment is 2,147,483,648"),
     "alignment INT32": (lambda: alignment(np.int32(32)), "'general.alignment' is declared as INT32"),
     "alignment string": (lambda: alignment("32"), "'general.alignment' is declared as STRING"),
