@@ -39,8 +39,11 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
     def progress(stage: str, done: int, total: int | None) -> None:
         report(Progress(stage, done, total))
 
+    def notify(text: str) -> None:
+        report(Notice(text))
+
     library = Library(paths().models_dir)
-    path = ensure_model(settings.model, library, progress, lambda text: report(Notice(text)))
+    path = ensure_model(settings.model, library, progress, notify)
     from app.engine.model import load_model  # noqa: PLC0415 - numba; not before the model is known to exist
 
     model = load_model(
@@ -49,7 +52,8 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
         n_ctx=settings.ctx or None,
         kv=settings.kv,
         lm_head=settings.lm_head,
-        on_progress=progress,
+        on_progress=lambda _stage, done, total: progress("loading the model", done, total),
+        notify=notify,
     )
     return LocalBackend(model, library.entry(path).name, library)
 
@@ -65,12 +69,13 @@ class LocalBackend:
             "load_s": model.load_s,
             "isa": model.isa,
             "threads": model.threads,
+            "kv": model.kv,
             "resident_bytes": model.resident_bytes,
             "notes": list(model.notes),
         }
         self._model = model
         self._library = library
-        self._prompter = Prompter(model.metadata, model.tokenizer)
+        self._prompter = Prompter(model.gguf.metadata, model.tokenizer)
         self._generator = Generator(model.decoder, model.tokenizer)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qchat-engine")
 
@@ -158,7 +163,7 @@ class LocalBackend:
 
     def _sampling(self, request: ChatRequest) -> SamplingParams:
         """The model's own values, and over them what the person chose."""
-        own = default_sampling(self._model.metadata, thinking=request.thinking is not False)
+        own = default_sampling(self._model.gguf.metadata, thinking=request.thinking is not False)
         return dataclasses.replace(own, **_chosen(request.sampling))
 
 

@@ -40,14 +40,14 @@ class Prompter:
     def template(self) -> ChatTemplate:
         """The model's own chat template; TemplateError if it has none or it cannot be parsed."""
         source = self._metadata.get("tokenizer.chat_template")
-        if not source:
+        if not isinstance(source, str) or not source:
             raise TemplateError("this model file has no chat template", NO_TEMPLATE_HINT)
         named = {}
         for name in _NAMED_TOKENS:
             token_id = self._metadata.get(f"tokenizer.ggml.{name}_token_id")
             if token_id is not None and 0 <= int(token_id) < self._tokenizer.vocab_size:
                 named[_VARIABLE_OF.get(name, f"{name}_token")] = self._tokenizer.token_text(int(token_id))
-        return ChatTemplate(str(source), named)
+        return ChatTemplate(source, named)
 
     @cached_property
     def _prompt_tokens(self) -> PromptTokens:

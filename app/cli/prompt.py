@@ -21,7 +21,7 @@ from app.errors import TemplateError, UsageError, printable
 from app.hub.library import Library
 from app.settings import load_settings, paths
 from app.templates.environment import ChatTemplate
-from app.templates.render import Conversation, PromptTokens, render
+from app.templates.render import Conversation, render
 
 _FIELDS = ("messages", "tools", "documents", "add_generation_prompt")
 
@@ -89,7 +89,7 @@ def _conversation(document: Any) -> Conversation:
 
 def _with_template(source: str) -> Show:
     def show(conversation: Conversation) -> dict[str, Any]:
-        segments = render(ChatTemplate(source), conversation, PromptTokens())
+        segments = render(ChatTemplate(source), conversation)
         return {"text": "".join(segment.text for segment in segments), "ids": None, "control": None}
 
     return show

@@ -49,7 +49,10 @@ class PromptTokens:
     markup: Collection[str] = ()
 
 
-def render(template: ChatTemplate, conversation: Conversation, tokens: PromptTokens) -> list[Segment]:
+NO_TOKENS = PromptTokens()
+
+
+def render(template: ChatTemplate, conversation: Conversation, tokens: PromptTokens = NO_TOKENS) -> list[Segment]:
     """The prompt of `conversation`, split where somebody's text spells a token; raises TemplateError.
 
     Some templates look for markup in people's text: Qwen3 takes a user message that is one `<tool_response>` for a

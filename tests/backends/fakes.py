@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ class ScriptedModel:
     load_s = 0.25
     isa = "scripted"
     threads = 1
+    kv = "f16"
     resident_bytes = 1000
     notes = ("a note",)
 
@@ -106,8 +108,8 @@ class ScriptedModel:
         endless: bool = False,
         on_step: Callable[[], None] = lambda: None,
     ) -> None:
-        self.metadata = byte_metadata(template)
-        self.tokenizer = Tokenizer.from_metadata(self.metadata)
+        self.gguf = SimpleNamespace(metadata=byte_metadata(template))
+        self.tokenizer = Tokenizer.from_metadata(self.gguf.metadata)
         scripts = [self.ids(reply if endless else reply + END) for reply in replies]
         self.decoder = ScriptedDecoder(scripts, self.tokenizer.vocab_size, n_ctx, on_step)
         self.closed = False
