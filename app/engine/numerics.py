@@ -93,7 +93,9 @@ class IntegerWeights:
     minima: Floats | None
 
 
-_UNIT_SCALES = np.array([1] * 4 + [0] * 4 + [1] * 4, np.uint8)  # eight scales of 1 and minima of 0, in k_scales' packing
+_UNIT_SCALES = np.array(
+    [1] * 4 + [0] * 4 + [1] * 4, np.uint8
+)  # eight scales of 1 and minima of 0, in k_scales' packing
 
 
 def integer_weights(raw: NDArray[np.uint8], kind: GGMLType, n_columns: int) -> IntegerWeights:

@@ -28,7 +28,9 @@ class ReferenceDecoder:
 
     chunk = 64
 
-    def __init__(self, gguf: GGUFFile, *, n_ctx: int | None = None, kv: str = "f16", trace: Trace | None = None) -> None:
+    def __init__(
+        self, gguf: GGUFFile, *, n_ctx: int | None = None, kv: str = "f16", trace: Trace | None = None
+    ) -> None:
         self.spec = ModelSpec.from_gguf(gguf)
         self.n_ctx = n_ctx or self.spec.context_length
         self._gguf, self._kv, self._trace = gguf, kv, trace or (lambda name, array: None)

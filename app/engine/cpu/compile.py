@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
-
-ENTRY = "qchat_step"
+from app.engine.cpu.library import ENTRY
 
 
 def kernel_ir(isa: InstructionSet) -> str:
@@ -50,8 +49,15 @@ def optimise(module: Any, machine: Any) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
+def host_machine() -> Any:
+    """An LLVM target machine for this processor, with full optimisation."""
+    from llvmlite import binding
+
+    return target_machine(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+
+
 def target_machine(cpu: str, features: str) -> Any:
-    """An LLVM target machine with full optimisation for one processor."""
+    """An LLVM target machine for any processor of this family."""
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -60,23 +66,22 @@ def target_machine(cpu: str, features: str) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
-def compile_object(isa: InstructionSet) -> bytes:
-    """The kernels as an ELF (or Mach-O, COFF) object for this machine."""
+def build(text: str, machine: Any) -> Any:
+    """The optimised LLVM module of some IR; `machine.emit_object` and `emit_assembly` take it from there."""
     from llvmlite import binding
 
-    machine = target_machine(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
-    module = binding.parse_assembly(kernel_ir(isa))
+    module = binding.parse_assembly(text)
     optimise(module, machine)
-    data: bytes = machine.emit_object(module)
-    return data
+    return module
 
 
 def main() -> None:
     """Write the object under its final name in one step, so that no other process sees half of it."""
     name, out = sys.argv[1], Path(sys.argv[2])
     isa = next(isa for isa in INSTRUCTION_SETS if isa.name == name)
+    machine = host_machine()
     part = out.with_name(f"{out.name}.{os.getpid()}.part")
-    part.write_bytes(compile_object(isa))
+    part.write_bytes(machine.emit_object(build(kernel_ir(isa), machine)))
     part.replace(out)
 
 

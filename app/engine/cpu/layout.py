@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+WIDE = 16  # floats that a row operation takes at a time
 BLOCK = 32  # columns that share one activation scale
 SEGMENT = 8  # blocks (256 columns) that are summed before they join the total
 CHUNK = 128  # keys in one attention chunk, and in one page of the cache

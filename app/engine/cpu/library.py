@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,25 +34,28 @@ class Kernels:
     engine: Any  # keeps the machine code alive
 
 
-@cache
 def load_kernels(isa: InstructionSet, notify: Callable[[str], None]) -> Kernels:
     """The kernels for `isa`; `notify` is told when they must be compiled first."""
-    from llvmlite import binding
-
     path = object_path(isa)
     if not path.exists():
         notify("compiling kernels (once)")
         _compile(isa, path)
+    return load_object(isa, path.read_bytes())
+
+
+def load_object(isa: InstructionSet, code: bytes) -> Kernels:
+    """Link an object file into this process."""
+    from llvmlite import binding
+
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), jit=True
     )
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-    engine.add_object_file(binding.object_file.ObjectFileRef.from_data(path.read_bytes()))
+    engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    address = engine.get_function_address(ENTRY)
-    step = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(address)
+    step = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(engine.get_function_address(ENTRY))
     return Kernels(isa, step, engine)
 
 

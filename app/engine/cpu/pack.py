@@ -51,9 +51,11 @@ def pack(raw: U8Array, kind: GGMLType, lanes: int) -> U8Array:
     groups = raw.shape[0] // lanes
     if kind in FLOAT_KINDS:
         width = FORMATS[kind].n_bytes
-        return np.ascontiguousarray(raw.view(f"u{width}").reshape(groups, lanes, -1).transpose(0, 2, 1)).view(
-            np.uint8
-        ).reshape(groups, -1)
+        return (
+            np.ascontiguousarray(raw.view(f"u{width}").reshape(groups, lanes, -1).transpose(0, 2, 1))
+            .view(np.uint8)
+            .reshape(groups, -1)
+        )
     blocks = raw.view(FORMATS[kind].layout)  # [rows, file blocks]
     planes = _k_planes(blocks, kind) if FORMATS[kind].block == 256 else _plain_planes(blocks, kind)
     return np.concatenate([_interleave(plane, groups, lanes) for plane in planes], axis=1)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.cpu import pack
-from app.engine.cpu.layout import BLOCK, Layer, Matrix
+from app.engine.cpu.layout import BLOCK, WIDE, Layer, Matrix
 from app.engine.formats import FORMATS, GGMLType, dequantise, quantise_q4_0
 from app.engine.gguf import GGUFFile
 from app.engine.rope import pairs_to_halves
@@ -173,9 +173,10 @@ def head_tensor(spec: ModelSpec) -> str:
 
 
 def piece_groups(matrix: PackedMatrix, lanes: int) -> int:
-    """How many groups one thread takes at a time: about TAKE_BYTES, and at least eight pieces in a phase."""
-    wanted = max(1, TAKE_BYTES // matrix.group_bytes(lanes))
-    return max(1, min(wanted, matrix.n_groups(lanes) // 8))
+    """How many groups one thread takes at a time: about TAKE_BYTES, at least eight pieces a phase, whole vectors of rows."""
+    wanted = max(1, min(TAKE_BYTES // matrix.group_bytes(lanes), matrix.n_groups(lanes) // 8))
+    unit = max(1, WIDE // lanes)
+    return -(-wanted // unit) * unit
 
 
 def read_vector(gguf: GGUFFile, name: str) -> NDArray[np.float32]:

@@ -118,5 +118,3 @@ def silu_times(gate: int, up: int, n: int, out: int) -> None:
         g = load16(gate + j * VECTOR)
         activated = div16(g, add16(one, exp16(sub16(zero, g))))
         store16(out + j * VECTOR, mul16(activated, load16(up + j * VECTOR)))
-
-

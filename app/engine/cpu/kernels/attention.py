@@ -57,7 +57,7 @@ VECTOR = 64  # bytes of 16 float32
 LOWEST = -3.0e38  # below every score
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def keep_first(typing: Any, value: Any, count: Any) -> Any:
     """Lanes before `count` as they are, the others LOWEST."""
 

@@ -85,7 +85,7 @@ def define_dot(isa: InstructionSet, limit: int) -> Any:
     """The `dot(weights, x)` of one instruction set for weights of one range."""
     implementation = IMPLEMENTATIONS[isa.name]
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def dot(typing: Any, weights: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vectors = [builder.extract_value(args[0], j) for j in range(len(weights))]

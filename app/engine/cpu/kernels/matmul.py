@@ -72,7 +72,7 @@ class Lanes:
         """`take(bytes)` = ((byte >> shift) & mask) << left, for each byte."""
         octets = self.octets
 
-        @intrinsic  # type: ignore[untyped-decorator]
+        @intrinsic
         def take(typing: Any, value: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 def constant(number: int) -> Any:
@@ -89,7 +89,7 @@ class Lanes:
         """A load of bfloat16 rows: the upper half of a float32."""
         floats, lanes = self.floats, self.floats.lanes
 
-        @intrinsic  # type: ignore[untyped-decorator]
+        @intrinsic
         def load(typing: Any, address: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 shorts = load_at(builder, args[0], ir.VectorType(I16, lanes), 2)
@@ -316,9 +316,7 @@ def define_multiply(isa: InstructionSet) -> Any:
     id_q5_k, id_q6_k, id_f16, id_bf16 = int(GGMLType.Q5_K), int(GGMLType.Q6_K), int(GGMLType.F16), int(GGMLType.BF16)
 
     @jit
-    def multiply(
-        kind: int, group: int, n_blocks: int, x: Any, n_tokens: int, out: int, stride: int, acc: int
-    ) -> None:
+    def multiply(kind: int, group: int, n_blocks: int, x: Any, n_tokens: int, out: int, stride: int, acc: int) -> None:
         if kind == id_q8_0:
             q8_0(group, n_blocks, x, n_tokens, out, stride, acc)
         elif kind == id_q4_0:

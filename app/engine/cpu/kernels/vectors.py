@@ -16,16 +16,16 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
+from app.engine.cpu.layout import WIDE
+
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32, POINTER = ir.HalfType(), ir.FloatType(), ir.PointerType()
 ELEMENTS = {"f32": F32, "f16": F16, "i32": I32, "i16": I16, "i8": I8}
 # How every kernel function is compiled: no exceptions (divisions as NumPy's), and nothing callable from Python.
 jit = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-WIDE = 16  # lanes of row operations (norms, attention, activations), on every machine
 
-
-class Vector(types.Type):  # type: ignore[misc]
+class Vector(types.Type):
     """The numba type of a SIMD value: `lanes` elements of one kind ("f32", "i32", "i8", ...)."""
 
     def __init__(self, element: str, lanes: int) -> None:
@@ -39,7 +39,7 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 @register_model(Vector)
-class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class VectorModel(models.PrimitiveModel):
     """A vector is one LLVM value, in registers and in memory."""
 
     def __init__(self, dmm: Any, fe_type: Vector) -> None:
@@ -84,7 +84,7 @@ def define_load(vector: Vector, memory: str | None = None, signed: bool = True) 
     memory = memory or vector.element
     stored = ir.VectorType(ELEMENTS[memory], vector.lanes)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             value = load_at(builder, args[0], stored, 1)
@@ -106,7 +106,7 @@ def define_store(vector: Vector, memory: str | None = None) -> Any:
     memory = memory or vector.element
     stored = ir.VectorType(ELEMENTS[memory], vector.lanes)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def store(typing: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             out = args[1]
@@ -125,7 +125,7 @@ def define_store(vector: Vector, memory: str | None = None) -> Any:
 def define_binary(vector: Vector, operation: str) -> Any:
     """An elementwise operation of two vectors, named as the llvmlite builder method or LLVM intrinsic."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def binary(typing: Any, left: Any, right: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             if operation.startswith("llvm."):
@@ -141,7 +141,7 @@ def define_splat(vector: Vector) -> Any:
     """A `splat(scalar) -> vector`."""
     scalar = types.float32 if vector.element == "f32" else types.int32
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def splat(typing: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return broadcast(builder, args[0], vector.lanes)
@@ -154,7 +154,7 @@ def define_splat(vector: Vector) -> Any:
 def define_fma(vector: Vector) -> Any:
     """`fma(a, b, c)` = a*b + c with one rounding."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return call(builder, fma_name(vector.lanes), vector.llvm, list(args))
@@ -167,7 +167,7 @@ def define_fma(vector: Vector) -> Any:
 def define_int_to_float(ints: Vector, floats: Vector) -> Any:
     """Exact or nearest-even conversion of int32 lanes."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def convert(typing: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.sitofp(args[0], floats.llvm)
@@ -195,7 +195,7 @@ max16 = define_binary(F32X16, "llvm.maxnum")
 add16_i32 = define_binary(I32X16, "add")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def abs16(typing: Any, value: Any) -> Any:
     """Absolute value of each lane."""
 
@@ -205,7 +205,7 @@ def abs16(typing: Any, value: Any) -> Any:
     return F32X16(F32X16), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def round16(typing: Any, value: Any) -> Any:
     """Each lane rounded to the nearest integer, ties to even, as int32."""
 
@@ -226,7 +226,7 @@ def _fold(builder: Any, value: Any, combine: Any) -> Any:
     return builder.extract_element(value, I32(0))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def sum16(typing: Any, value: Any) -> Any:
     """The sum of the lanes, in the fixed tree."""
 
@@ -236,7 +236,7 @@ def sum16(typing: Any, value: Any) -> Any:
     return types.float32(F32X16), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def largest16(typing: Any, value: Any) -> Any:
     """The largest lane."""
 
@@ -246,7 +246,7 @@ def largest16(typing: Any, value: Any) -> Any:
     return types.float32(F32X16), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def sum16_i32(typing: Any, value: Any) -> Any:
     """The exact sum of int32 lanes."""
 
@@ -262,7 +262,7 @@ EXP_POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.166579589
 EXP_LOWEST, EXP_HIGHEST = -87.0, 88.0
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def exp16(typing: Any, value: Any) -> Any:
     """exp of each lane, relative error under 2e-7; 0 below -87, and the value at 88 above 88."""
 
@@ -297,7 +297,7 @@ def exp16(typing: Any, value: Any) -> Any:
 
 
 def _define_scalar_load(result: Any, kind: Any, align: int) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return load_at(builder, args[0], kind, align)
@@ -308,7 +308,7 @@ def _define_scalar_load(result: Any, kind: Any, align: int) -> Any:
 
 
 def _define_scalar_store(value_type: Any, align: int) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def store(typing: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             builder.store(args[1], builder.inttoptr(args[0], POINTER)).align = align
@@ -329,7 +329,7 @@ store_i32 = _define_scalar_store(types.int32, 4)
 store_i8 = _define_scalar_store(types.int8, 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store_f16(typing: Any, address: Any, value: Any) -> Any:
     """Store a float32 as float16, rounded to nearest even."""
 
@@ -341,7 +341,7 @@ def store_f16(typing: Any, address: Any, value: Any) -> Any:
     return types.void(types.intp, types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load_f16(typing: Any, address: Any) -> Any:
     """Load a float16 as float32."""
 
@@ -351,7 +351,7 @@ def load_f16(typing: Any, address: Any) -> Any:
     return types.float32(types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """a*b + c of float32 scalars with one rounding."""
 
@@ -361,7 +361,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return types.float32(types.float32, types.float32, types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
     """Atomically add to an int64 and return what it was."""
 
@@ -371,7 +371,7 @@ def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
     return types.int64(types.intp, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load_acquire(typing: Any, address: Any) -> Any:
     """Read an int64 that another thread writes."""
 
@@ -382,7 +382,7 @@ def load_acquire(typing: Any, address: Any) -> Any:
     return types.int64(types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store_release(typing: Any, address: Any, value: Any) -> Any:
     """Publish an int64 to other threads."""
 
@@ -393,7 +393,7 @@ def store_release(typing: Any, address: Any, value: Any) -> Any:
     return types.void(types.intp, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def yield_core(typing: Any) -> Any:
     """Let another thread or process have this core (POSIX sched_yield)."""
 
@@ -404,7 +404,7 @@ def yield_core(typing: Any) -> Any:
     return types.void(), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def relax(typing: Any) -> Any:
     """Tell the processor that this is a waiting loop."""
 
@@ -416,7 +416,7 @@ def relax(typing: Any) -> Any:
     return types.void(), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def prefetch(typing: Any, address: Any) -> Any:
     """Ask for a cache line that will be read soon."""
 
