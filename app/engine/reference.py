@@ -1,8 +1,8 @@
 """The network in plain NumPy, on one screen: the oracle for every kernel and every device.
 
-Its operations come from numerics.py, so a device that follows docs/numerics.md gives the same bits. `trace(name, array)`
-receives what QCHAT_TRACE writes, under the same names (see cpu/trace.py). Sources: Touvron et al. 2023 (the network), the
-Qwen3 report 2025 (QK-norm), Su et al. 2021 (RoPE).
+Its operations come from numerics.py, so a device that follows docs/numerics.md gives the same bits. `trace(name,
+array)` receives what QCHAT_TRACE writes, under the same names (see cpu/trace.py). Sources: Touvron et al. 2023 (the
+network), the Qwen3 report 2025 (QK-norm), Su et al. 2021 (RoPE).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compile the kernels to one object file: `python -m app.engine.cpu.compile ISA OUT`.
 
-This runs in a process of its own, once per machine and version, for two reasons: the compiler's memory never counts against
-a model, and the program that answers questions needs neither numba nor its half second of import (see docs/decisions/).
-numba turns the kernels into LLVM IR; llvmlite turns the IR into machine code for this processor.
+This runs in a process of its own, once per machine and version, for two reasons: the compiler's memory never counts
+against a model, and the program that answers questions needs neither numba nor its half second of import (see
+docs/decisions/). numba turns the kernels into LLVM IR; llvmlite turns the IR into machine code for this processor.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from llvmlite import binding
+from numba.core import types
+
 from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
+from app.engine.cpu.kernels.step import define_step
 from app.engine.cpu.library import ENTRY
 
 
 def kernel_ir(isa: InstructionSet) -> str:
     """Unoptimised LLVM IR of `void qchat_step(int64 ctx, int64 tid)` and all that it calls."""
-    os.environ["NUMBA_OPT"] = "0"  # once, at the end, over the whole program, is both faster and better
-    from numba.core import types
-
-    from app.engine.cpu.kernels.step import define_step
-
     step = define_step(isa)
     signature = (types.int64, types.int64)
     step.compile(signature)
@@ -39,9 +38,7 @@ define void @{ENTRY}(i64 %ctx, i64 %tid) {{
 
 
 def optimise(module: Any, machine: Any) -> None:
-    """Whole-program optimisation: everything but the entry becomes private first, so that what cannot happen goes away."""
-    from llvmlite import binding
-
+    """Whole-program optimisation: all but the entry becomes private first, so that what cannot happen goes away."""
     for function in module.functions:
         if not function.is_declaration and function.name != ENTRY:
             function.linkage = "internal"
@@ -51,15 +48,11 @@ def optimise(module: Any, machine: Any) -> None:
 
 def host_machine() -> Any:
     """An LLVM target machine for this processor, with full optimisation."""
-    from llvmlite import binding
-
     return target_machine(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
 
 
 def target_machine(cpu: str, features: str) -> Any:
     """An LLVM target machine for any processor of this family."""
-    from llvmlite import binding
-
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple()
@@ -68,8 +61,6 @@ def target_machine(cpu: str, features: str) -> Any:
 
 def build(text: str, machine: Any) -> Any:
     """The optimised LLVM module of some IR; `machine.emit_object` and `emit_assembly` take it from there."""
-    from llvmlite import binding
-
     module = binding.parse_assembly(text)
     optimise(module, machine)
     return module

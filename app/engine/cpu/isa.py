@@ -11,6 +11,8 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 
+from llvmlite import binding
+
 from app.errors import SettingsError
 
 
@@ -35,8 +37,6 @@ INSTRUCTION_SETS = (
 @cache
 def host_features() -> frozenset[str]:
     """The CPU features of this machine, in LLVM's names."""
-    from llvmlite import binding
-
     return frozenset(name for name, present in binding.get_host_cpu_features().items() if present)
 
 
@@ -50,7 +50,8 @@ def available() -> tuple[InstructionSet, ...]:
 def choose() -> InstructionSet:
     """The best instruction set of this machine, or the one that QCHAT_ISA names.
 
-    Raises SettingsError when QCHAT_ISA names an unknown set or one that this machine lacks, or when the machine has none.
+    Raises SettingsError when QCHAT_ISA names an unknown set or one that this machine lacks, or when the machine has
+    none.
     """
     usable = available()
     if not usable:

@@ -1,7 +1,7 @@
 """The KV cache of one conversation: pages of CHUNK positions, made when they are needed and dropped when they are not.
 
-A page holds keys and values of all layers (its layout is in kernels/attention.py), so a long context costs nothing until it
-is used, and growing never copies.
+A page holds keys and values of all layers (its layout is in kernels/attention.py), so a long context costs nothing
+until it is used, and growing never copies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCALE_COLUMNS = 32  # numbers that share a scale in a q8_0 cache
 
 
 class KVCache:
-    """Pages for up to `n_ctx` positions; `length` of them hold a token. Raises UsageError for a kind the shape forbids."""
+    """Pages for up to `n_ctx` positions; `length` of them hold a token. UsageError for a kind the shape forbids."""
 
     def __init__(self, spec: ModelSpec, kind: str, n_ctx: int) -> None:
         if kind == "q8_0" and spec.head_dim % SCALE_COLUMNS:

@@ -17,6 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from llvmlite import binding
+
 from app.engine.cpu.isa import InstructionSet
 from app.errors import QChatError
 from app.settings import paths, private_dir
@@ -45,8 +47,6 @@ def load_kernels(isa: InstructionSet, notify: Callable[[str], None]) -> Kernels:
 
 def load_object(isa: InstructionSet, code: bytes) -> Kernels:
     """Link an object file into this process."""
-    from llvmlite import binding
-
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(
@@ -61,8 +61,6 @@ def load_object(isa: InstructionSet, code: bytes) -> Kernels:
 
 def object_path(isa: InstructionSet) -> Path:
     """Where the compiled kernels of `isa` are or will be."""
-    from llvmlite import binding
-
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())

@@ -1,17 +1,18 @@
 """Weights rearranged so that a lane owns a row: from a GGUF file's rows to the groups that the kernels walk.
 
-A group is `lanes` rows and is contiguous; inside it lie planes, in this order (nb blocks of 32 columns, ns segments of 256):
+A group is `lanes` rows and is contiguous. Inside it lie planes, in this order (nb blocks of 32 columns, ns segments of
+256 columns, L lanes):
 
-    F32, F16, BF16   weights [nb * 32][lanes]
-    Q8_0             int8 [nb][8][lanes][4]; scales f16 [nb][lanes]
-    Q4_0, Q4_1       nibbles [nb][4][lanes][4]; scales f16 [nb][lanes]; Q4_1: minima f16 [nb][lanes]
-    Q5_0, Q5_1       the same, with bits [nb][lanes][4] after the nibbles
-    Q4_K, Q5_K       nibbles; Q5_K: bits; scales u8 [nb][lanes]; minima u8 [nb][lanes]; d f16 [ns][lanes]; dmin f16 [ns][lanes]
-    Q6_K             nibbles; bit pairs [nb][2][lanes][4]; scales i8 [nb][2][lanes]; d f16 [ns][lanes]
+    F32, F16, BF16   weights [nb * 32][L]
+    Q8_0             int8 [nb][8][L][4]; scales f16 [nb][L]
+    Q4_0, Q4_1       nibbles [nb][4][L][4]; scales f16 [nb][L]; Q4_1: minima f16 [nb][L]
+    Q5_0, Q5_1       the same, with bits [nb][L][4] after the nibbles
+    Q4_K, Q5_K       nibbles; Q5_K: bits; scales u8 [nb][L]; minima u8 [nb][L]; d f16 [ns][L]; dmin f16 [ns][L]
+    Q6_K             nibbles; bit pairs [nb][2][L][4]; scales i8 [nb][2][L]; d f16 [ns][L]
 
-Columns come in quads of four neighbours. Quad j of a block is vector j of an int8 plane; in a nibble plane, the low half of
-vector j holds quad j and the high half quad j + 4; bit j of a bit plane tops quad j; bits 2j.. of pair vector h top quad 4h + j.
-Nothing is lost or rounded, so the instruction set that computes with a group does not matter to the result.
+Columns come in quads of four neighbours. Quad j of a block is vector j of an int8 plane. In a nibble plane, the low
+half of vector j holds quad j and the high half quad j + 4; bit j of a bit plane tops quad j; bits 2j.. of pair vector
+h top quad 4h + j. Nothing is lost or rounded, so the instruction set that computes with a group does not matter.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def row_bytes(kind: GGMLType, n_columns: int) -> int:
 
 
 def pack(raw: U8Array, kind: GGMLType, lanes: int) -> U8Array:
-    """Rows of a GGUF tensor, uint8 [rows, bytes] with rows a multiple of `lanes`, as groups uint8 [groups, group bytes]."""
+    """Rows of a GGUF tensor, uint8 [rows, bytes], as groups: uint8 [rows / lanes, group bytes]."""
     groups = raw.shape[0] // lanes
     if kind in FLOAT_KINDS:
         width = FORMATS[kind].n_bytes
@@ -103,7 +104,8 @@ def _k_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.gener
     planes: list[NDArray[np.generic]] = [_nibble_plane(low)]
     if kind == GGMLType.Q5_K:
         qh = blocks["qh"].reshape(rows, n_segments, 1, 32)
-        planes.append(_bit_plane((qh >> np.arange(8, dtype=np.uint8)[:, np.newaxis] & 1).reshape(shape)))
+        bits = qh >> np.arange(8, dtype=np.uint8)[:, np.newaxis] & np.uint8(1)
+        planes.append(_bit_plane(bits.reshape(shape)))
     for six_bits in k_scales(blocks["scales"].reshape(-1, 12)):
         planes.append(six_bits.reshape(rows, shape[1], 1))
     return [*planes, blocks["d"][..., np.newaxis], blocks["m"][..., np.newaxis]]
@@ -112,11 +114,12 @@ def _k_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.gener
 def _nibble_plane(values: U8Array) -> U8Array:
     """[rows, nb, 32] values 0..15 to [rows, nb, 4, 4] bytes."""
     rows, n_blocks, _ = values.shape
-    return (values[..., :16] | values[..., 16:] << 4).reshape(rows, n_blocks, 4, 4)
+    return (values[..., :16] | values[..., 16:] << np.uint8(4)).reshape(rows, n_blocks, 4, 4)
 
 
 def _bit_plane(bits: U8Array) -> U8Array:
     """[rows, nb, 32] values 0..1 to [rows, nb, 4] bytes."""
     rows, n_blocks, _ = bits.shape
     shifts = np.arange(8, dtype=np.uint8)[:, np.newaxis]
-    return np.bitwise_or.reduce(bits.reshape(rows, n_blocks, 8, 4) << shifts, axis=2)
+    plane: U8Array = np.bitwise_or.reduce(bits.reshape(rows, n_blocks, 8, 4) << shifts, axis=2)
+    return plane

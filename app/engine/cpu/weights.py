@@ -1,7 +1,7 @@
 """A model's weights in memory: every matrix packed, norms and biases as float32, and the tables that a step reads.
 
-Matrices are read and packed a few megabytes at a time by several threads, straight into one block of memory, so that loading
-never holds more than the packed weights and a few such pieces.
+Matrices are read and packed a few megabytes at a time by several threads, straight into one block of memory, so that
+loading never holds more than the packed weights and a few such pieces.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def head_tensor(spec: ModelSpec) -> str:
 
 
 def piece_groups(matrix: PackedMatrix, lanes: int) -> int:
-    """How many groups one thread takes at a time: about TAKE_BYTES, at least eight pieces a phase, whole vectors of rows."""
+    """Groups that a thread takes at a time: about TAKE_BYTES, at least eight pieces a phase, whole vectors of rows."""
     wanted = max(1, min(TAKE_BYTES // matrix.group_bytes(lanes), matrix.n_groups(lanes) // 8))
     unit = max(1, WIDE // lanes)
     return -(-wanted // unit) * unit

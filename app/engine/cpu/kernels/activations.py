@@ -10,13 +10,13 @@ from math import sqrt
 from numba.core import types
 
 from app.engine.cpu.kernels.vectors import (
-    jit,
     abs16,
     add16,
     div16,
     exp16,
     fma,
     fma16,
+    jit,
     largest16,
     load16,
     load_f32,

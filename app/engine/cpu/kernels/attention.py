@@ -1,14 +1,15 @@
 """Attention over the paged cache, one chunk of CHUNK keys at a time, and the merge of chunks in order.
 
-A page holds CHUNK positions of every layer. For one (layer, KV head) it is, in order (q8_0 has the scales, others do not):
+A page holds CHUNK positions of every layer. For one (layer, KV head) it is, in order (q8_0 has the scales, others do
+not):
 
     keys    [CHUNK / 16][head_dim][16]      a lane owns a key, so a score needs no sum across lanes
     scales  [CHUNK / 16][head_dim / 32][16] float16
     values  [CHUNK][head_dim]
     scales  [CHUNK][head_dim / 32]          float16
 
-A chunk gives each query its maximum score m, the sum l of exp(score - m) and the values weighted by the same; chunks are
-merged first to last by the usual online softmax. A query's chunks and their order depend on its position alone.
+A chunk gives each query its maximum score m, the sum l of exp(score - m) and the values weighted by the same; chunks
+are merged first to last by the usual online softmax. A query's chunks and their order depend on its position alone.
 """
 
 from __future__ import annotations
@@ -17,13 +18,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
 from app.engine.cpu.kernels.vectors import (
-    jit,
     F32X16,
     I32,
-    WIDE,
     abs16,
     add16,
     broadcast,
@@ -31,11 +29,15 @@ from app.engine.cpu.kernels.vectors import (
     exp16,
     fma,
     fma16,
+    intrinsic,
+    jit,
     largest16,
     load16,
     load16_f16,
     load16_i8,
+    load_f16,
     load_f32,
+    load_i8,
     max16,
     mul16,
     round16,
@@ -48,10 +50,8 @@ from app.engine.cpu.kernels.vectors import (
     store_i8,
     sub16,
     sum16,
-    load_i8,
-    load_f16,
 )
-from app.engine.cpu.layout import CHUNK, KV_F16, KV_F32, TILE
+from app.engine.cpu.layout import CHUNK, KV_F16, KV_F32, TILE, WIDE
 
 VECTOR = 64  # bytes of 16 float32
 LOWEST = -3.0e38  # below every score
@@ -177,8 +177,9 @@ def attend_chunk(
     """The queries of one KV head against the keys of one chunk.
 
     `count` tokens, the first at position `first`, with `group` query heads each: query i = token * group + head is at
-    queries + token * query_stride + head * head_dim floats. Token t sees the keys up to its own position. Query i's result
-    goes to parts[i]: head_dim weighted values, maximum, sum. Queries that see no key of the chunk are left alone.
+    queries + token * query_stride + head * head_dim floats. Token t sees the keys up to its own position. Query i's
+    result goes to parts[i]: head_dim weighted values, maximum, sum. Queries that see no key of the chunk are left
+    alone.
     """
     record = (head_dim + 2) * 4
     most = min(CHUNK, first + count - chunk * CHUNK)  # keys that the last token sees

@@ -1,8 +1,9 @@
 """The one primitive that differs between instruction sets: the exact dot product of small integers.
 
-`dot(weights, x)` takes a tuple of byte vectors. Vector j holds, for each row (lane), the four weights of columns 4j..4j+3 as
-four neighbouring bytes; `x` is the address of the int8 activations of the same columns. The result is one int32 a row.
-Weights are signed (`limit` = SIGNED) or lie in 0..limit. Each implementation is exact, so all of them agree bit for bit.
+`dot(weights, x)` takes a tuple of byte vectors. Vector j holds, for each row (lane), the four weights of columns
+4j..4j+3 as four neighbouring bytes; `x` is the address of the int8 activations of the same columns. The result is one
+int32 a row. Weights are signed (`limit` = SIGNED) or lie in 0..limit. Each implementation is exact, so all of them
+agree bit for bit.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
 from app.engine.cpu.isa import InstructionSet
-from app.engine.cpu.kernels.vectors import I8, I16, I32, Vector, broadcast, call, load_at
+from app.engine.cpu.kernels.vectors import I8, I16, I32, Vector, broadcast, call, intrinsic, load_at
 
 SIGNED = 128  # int8 weights; any other limit says that weights are unsigned and at most that large
 
@@ -65,7 +65,7 @@ def _avx2(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> A
 
 
 def _avx512_vnni(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> Any:
-    """vpdpbusd takes unsigned weights: signed ones are shifted by 128, and 128 * sum(x) is taken off with a second one."""
+    """vpdpbusd takes unsigned weights: signed ones are shifted by 128, and a second one finds 128 * sum(x)."""
     ints, octets = ir.VectorType(I32, lanes), ir.VectorType(I8, 4 * lanes)
     top_bit = ir.Constant(octets, [-128] * 4 * lanes)
     total = shift = ir.Constant(ints, [0] * lanes)

@@ -3,14 +3,15 @@
 A lane owns a row, so a group's `lanes` sums grow side by side and nothing is added across lanes. The order of the float
 operations of a row is the numerics contract (docs/numerics.md): within a segment of 8 blocks
 
-    acc = fma(float(isum) * dx, dw, acc)            and, for formats with a minimum,   acc = fma(float(xsum) * dx, m, acc)
+    acc = fma(float(isum) * dx, dw, acc)
+    acc = fma(float(xsum) * dx, m, acc)      for formats with a minimum
 
-block by block, then segment sums added in order. It does not depend on the number of tokens: weights are unpacked once a
-block and used for each token in turn.
+block by block, then segment sums added in order. It does not depend on the number of tokens: weights are unpacked
+once a block and used for each token in turn.
 
-Activations are laid out in the order of that walk: int8 [blocks, tokens, 32], scales float32 [blocks, tokens], sums int32
-[blocks, tokens, 2] (of the two halves of a block), and for float weights float32 [blocks, tokens, 32]. `x` is the tuple of
-these four addresses. A group's planes are written by `app.engine.cpu.pack`, which also documents them.
+Activations are laid out in the order of that walk: int8 [blocks, tokens, 32], scales float32 [blocks, tokens], sums
+int32 [blocks, tokens, 2] (of the two halves of a block), and for float weights float32 [blocks, tokens, 32]. `x` is
+the tuple of these four addresses. A group's planes are written by `app.engine.cpu.pack`, which also documents them.
 """
 
 from __future__ import annotations
@@ -19,25 +20,21 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
 from app.engine.cpu.isa import InstructionSet
 from app.engine.cpu.kernels.dot import SIGNED, define_dot
 from app.engine.cpu.kernels.vectors import (
-    jit,
-    F32,
-    I8,
     I16,
     I32,
     Vector,
-    call,
     define_binary,
     define_fma,
     define_int_to_float,
     define_load,
     define_splat,
     define_store,
-    fma_name,
+    intrinsic,
+    jit,
     load_at,
     load_f32,
     load_i32,

@@ -1,14 +1,14 @@
-"""The step: every phase of every layer for a few tokens, in one call a thread. Threads meet at a barrier after each phase.
+"""The step: every phase of every layer for a few tokens, in one call a thread. Threads meet at a barrier after each
+phase.
 
-    1 RMSNorm, quantise, Q K V projections; the thread that finishes a head adds its bias, QK-norm and RoPE and stores it
-    2 attention: (KV head x chunk) for few tokens, (KV head x tile of tokens) for a prompt chunk
-    3 combine the chunks, quantise, output projection, + residual
-    4 RMSNorm, quantise, gate and up projections, SiLU(gate) * up
-    5 quantise, down projection, + residual
-    last: norm, LM head of the rows that are needed
+    1 RMSNorm, quantise, Q K V projections; the thread that finishes a head adds its bias, QK-norm and RoPE and stores
+    it 2 attention: (KV head x chunk) for few tokens, (KV head x tile of tokens) for a prompt chunk 3 combine the
+    chunks, quantise, output projection, + residual 4 RMSNorm, quantise, gate and up projections, SiLU(gate) * up 5
+    quantise, down projection, + residual last: norm, LM head of the rows that are needed
 
-Work inside a phase is taken in pieces from a shared counter, so a thread whose core is busy elsewhere holds up one piece and
-not its share of the phase. What a piece computes does not depend on who takes it, and no two pieces write one number.
+Work inside a phase is taken in pieces from a shared counter, so a thread whose core is busy elsewhere holds up one
+piece and not its share of the phase. What a piece computes does not depend on who takes it, and no two pieces write
+one number.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from app.engine.cpu.kernels.activations import add_row, place_floats, quantise, 
 from app.engine.cpu.kernels.attention import attend_chunk, copy_part, finish, merge, store_key, store_value
 from app.engine.cpu.kernels.matmul import define_multiply
 from app.engine.cpu.kernels.vectors import (
-    jit,
     fetch_add,
+    jit,
     load_acquire,
     load_address,
     load_f32,
@@ -147,7 +147,7 @@ def cache_address(ctx: int, layer: int, kv_head: int, chunk: int) -> int:
 
 @jit
 def finish_head(ctx: int, layer: int, head: int, rows: int) -> None:
-    """Bias, QK-norm, RoPE of one head of every token (float32 [tokens, head_dim] at rows), and its place in the cache."""
+    """Bias, QK-norm and RoPE of one head of every token, float32 [tokens, head_dim] at rows; keep it or cache it."""
     table = layer_table(ctx, layer)
     n_heads, n_kv_heads, head_dim = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.N_KV_HEADS), word(ctx, Ctx.HEAD_DIM)
     kind, half = word(ctx, Ctx.KV_KIND), head_dim // 2

@@ -11,18 +11,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 from llvmlite import ir
-from numba import njit
+from numba import extending
 from numba.core import cgutils, types
-from numba.extending import intrinsic, models, register_model
+from numba.extending import models, register_model
 
 from app.engine.cpu.layout import WIDE
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32, POINTER = ir.HalfType(), ir.FloatType(), ir.PointerType()
 ELEMENTS = {"f32": F32, "f16": F16, "i32": I32, "i16": I16, "i8": I8}
+
 # How every kernel function is compiled: no exceptions (divisions as NumPy's), and nothing callable from Python.
-jit = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+jit: Any = numba.njit(**_OPTIONS)
+intrinsic: Any = extending.intrinsic  # numba's own type for it hides the signatures that the decorated code defines
 
 
 class Vector(types.Type):
@@ -256,7 +260,7 @@ def sum16_i32(typing: Any, value: Any) -> Any:
     return types.int32(I32X16), generate
 
 
-# exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln(2)/2; e^r by a polynomial of degree 6 (Cephes expf coefficients).
+# exp(x) = 2^n * e^r, n = round(x / ln 2), |r| <= ln(2) / 2; e^r by a polynomial of degree 6 (from Cephes expf).
 LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
 EXP_POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
 EXP_LOWEST, EXP_HIGHEST = -87.0, 88.0
