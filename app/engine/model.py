@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from app.engine.cpu import isa as instruction_sets
 from app.engine.cpu.decoder import CpuDecoder
@@ -37,6 +38,11 @@ class LoadedModel:
     resident_bytes: int
     load_s: float
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The file's metadata."""
+        return self.gguf.metadata
 
     @property
     def chat_template(self) -> str | None:

@@ -14,7 +14,7 @@ class Pool:
 
     def __init__(self, kernels: Kernels, n_threads: int) -> None:
         self.n_threads = n_threads
-        self._step = kernels.step
+        self._kernels = kernels  # the machine code lives as long as this object
         self._context = 0
         self._start = [threading.Semaphore(0) for _ in range(n_threads - 1)]
         self._done = threading.Semaphore(0)
@@ -30,7 +30,7 @@ class Pool:
         self._context = context
         for start in self._start:
             start.release()
-        self._step(context, 0)
+        self._kernels.step(context, 0)
         for _ in self._start:
             self._done.acquire()
 
@@ -47,7 +47,7 @@ class Pool:
             start.acquire()
             if self._context == 0:
                 return
-            self._step(self._context, tid)
+            self._kernels.step(self._context, tid)
             self._done.release()
 
 
