@@ -172,7 +172,11 @@ class TestGoodFiles:
             assert file.tensor_bytes() == sum(tensor.n_bytes for tensor in gguf.GGUFReader(model_path).tensors)
 
     def test_a_large_vocabulary_is_read_fast(self, tmp_path: Path) -> None:
-        """The control of G02: 151,936 tokens and as many merges, best of three in processor time."""
+        """The control of G02: 151,936 tokens and as many merges, best of three in processor time.
+
+        An idle core takes about 0.15 s; the bound is for busy ones, and still far from a reader that builds an object
+        for every field of every item (9 s).
+        """
         metadata = {
             "tokenizer.ggml.tokens": [f"Ġtoken{index}" for index in range(151_936)],
             "tokenizer.ggml.merges": [f"Ġtok en{index}" for index in range(151_387)],
@@ -187,7 +191,7 @@ class TestGoodFiles:
                 seconds.append(time.process_time() - started)
                 assert file.metadata["tokenizer.ggml.tokens"] == metadata["tokenizer.ggml.tokens"]
                 assert file.metadata["tokenizer.ggml.merges"] == metadata["tokenizer.ggml.merges"]
-        assert min(seconds) < 0.3
+        assert min(seconds) < 0.8
 
     def test_a_real_file(self, smollm2_path: Path) -> None:
         with read_gguf(smollm2_path) as file:
