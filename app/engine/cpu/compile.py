@@ -17,30 +17,34 @@ from numba.core import types
 
 from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
 from app.engine.cpu.kernels.step import define_step
-from app.engine.cpu.library import ENTRY
+from app.engine.cpu.kernels.stream import stream_read
+from app.engine.cpu.library import STEP, STREAM
 
 
-def kernel_ir(isa: InstructionSet) -> str:
-    """Unoptimised LLVM IR of `void qchat_step(int64 ctx, int64 tid)` and all that it calls."""
-    step = define_step(isa)
+def kernel_ir(isa: InstructionSet) -> list[str]:
+    """Unoptimised LLVM IR of each entry, `void name(int64 table, int64 tid)`, and all that it calls."""
+    return [_entry_ir(STEP, define_step(isa)), _entry_ir(STREAM, stream_read)]
+
+
+def _entry_ir(name: str, kernel: Any) -> str:
     signature = (types.int64, types.int64)
-    step.compile(signature)
-    compiled = step.overloads[signature]
+    kernel.compile(signature)
+    compiled = kernel.overloads[signature]
     # numba's functions return a status and take two addresses for results and exceptions; kernels use none of them.
     return f"""{compiled.library.get_llvm_str()}
-define void @{ENTRY}(i64 %ctx, i64 %tid) {{
+define void @{name}(i64 %table, i64 %tid) {{
   %result = alloca ptr
   %exception = alloca ptr
-  %status = call i32 @{compiled.fndesc.mangled_name}(ptr %result, ptr %exception, i64 %ctx, i64 %tid)
+  %status = call i32 @{compiled.fndesc.mangled_name}(ptr %result, ptr %exception, i64 %table, i64 %tid)
   ret void
 }}
 """
 
 
 def optimise(module: Any, machine: Any) -> None:
-    """Whole-program optimisation: all but the entry becomes private first, so that what cannot happen goes away."""
+    """Whole-program optimisation: all but the entries become private first, so that what cannot happen goes away."""
     for function in module.functions:
-        if not function.is_declaration and function.name != ENTRY:
+        if not function.is_declaration and function.name not in (STEP, STREAM):
             function.linkage = "internal"
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)
@@ -59,9 +63,11 @@ def target_machine(cpu: str, features: str) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
-def build(text: str, machine: Any) -> Any:
-    """The optimised LLVM module of some IR; `machine.emit_object` and `emit_assembly` take it from there."""
-    module = binding.parse_assembly(text)
+def build(texts: list[str], machine: Any) -> Any:
+    """One optimised LLVM module; `machine.emit_object` and `emit_assembly` take it from there."""
+    module, *others = (binding.parse_assembly(text) for text in texts)
+    for other in others:
+        module.link_in(other)
     optimise(module, machine)
     return module
 

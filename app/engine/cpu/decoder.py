@@ -48,7 +48,7 @@ class CpuDecoder:
         self._tracer = tracer
         self._interrupt = threading.Event()
         self._rope_factors = read_vector(gguf, "rope_freqs.weight") if spec.rope_factors else None
-        self._pool = Pool(kernels, threads)
+        self.pool = Pool(kernels, threads)
         self._context = np.zeros(len(Ctx), np.int64)
         self._buffers: dict[Ctx, NDArray[np.generic]] = {}
         self._sync = aligned(Sync.COUNTERS // 8 + (spec.n_layers * PHASES + 1) * CACHE_LINE // 8, np.int64)
@@ -116,7 +116,7 @@ class CpuDecoder:
 
     def close(self) -> None:
         """End the threads. The weights are freed with the object."""
-        self._pool.close()
+        self.pool.close()
 
     def _run(self, first_phase: int, end_phase: int) -> None:
         self._context[Ctx.FIRST_PHASE], self._context[Ctx.END_PHASE] = first_phase, end_phase
@@ -124,7 +124,7 @@ class CpuDecoder:
         if self._interrupt.is_set():
             self._interrupt.clear()
             raise Interrupted
-        self._pool.run(self._context.ctypes.data)
+        self.pool.step(self._context.ctypes.data)
         if self._sync[Sync.STOPPED // 8]:
             self._interrupt.clear()
             raise Interrupted
@@ -137,7 +137,7 @@ class CpuDecoder:
         longest = max(spec.d_model, spec.d_ff, spec.n_heads * spec.head_dim)
         queries = SMALL_STEP * group
         piece_rows = max(self._weights.most_piece_groups * lanes, spec.head_dim)
-        words[Ctx.N_THREADS], words[Ctx.N_LAYERS] = self._pool.n_threads, spec.n_layers
+        words[Ctx.N_THREADS], words[Ctx.N_LAYERS] = self.pool.n_threads, spec.n_layers
         words[Ctx.D_MODEL], words[Ctx.D_FF] = spec.d_model, spec.d_ff
         words[Ctx.N_HEADS], words[Ctx.N_KV_HEADS], words[Ctx.HEAD_DIM] = spec.n_heads, spec.n_kv_heads, spec.head_dim
         words[Ctx.KV_KIND], words[Ctx.QK_NORM] = self.cache.kind, spec.qk_norm
@@ -169,7 +169,7 @@ class CpuDecoder:
             words[word] = end
             end += round_up(size)
         words[Ctx.SCRATCH_STRIDE] = end
-        self._allocate(Ctx.SCRATCH, end * self._pool.n_threads)
+        self._allocate(Ctx.SCRATCH, end * self.pool.n_threads)
 
     def _reserve_rows(self, rows: int) -> None:
         """Buffers for steps of up to `rows` tokens."""

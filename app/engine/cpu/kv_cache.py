@@ -6,12 +6,11 @@ until it is used, and growing never copies.
 
 from __future__ import annotations
 
-import mmap
-
 import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.cpu.layout import CHUNK, KV_F16, KV_F32, KV_Q8_0
+from app.engine.cpu.weights import private_memory
 from app.engine.spec import ModelSpec
 from app.errors import UsageError
 
@@ -38,7 +37,7 @@ class KVCache:
     def reserve(self, length: int) -> None:
         """Have pages for `length` positions."""
         while len(self._pages) * CHUNK < length:
-            page = np.frombuffer(mmap.mmap(-1, self.page_bytes), np.uint8)
+            page = np.frombuffer(private_memory(self.page_bytes), np.uint8)
             self.table[len(self._pages)] = page.ctypes.data
             self._pages.append(page)
 

@@ -114,4 +114,13 @@ class Sync(IntEnum):
     COUNTERS = 3 * CACHE_LINE
 
 
+class Stream(IntEnum):
+    """Words of the table of a stream read: memory to read, and where each thread leaves its int32 sum."""
+
+    ADDRESS = 0
+    N_BYTES = 1
+    N_THREADS = 2
+    SUMS = 3
+
+
 WORD = 8  # bytes of a table word

@@ -24,15 +24,18 @@ from app.errors import QChatError
 from app.settings import paths, private_dir
 
 COMPILE_SECONDS = 600
-ENTRY = "qchat_step"
+STEP, STREAM = "qchat_step", "qchat_stream"  # the entries of the object file
+
+Entry = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """The loaded step of one instruction set. `step(ctx, tid)` runs without the GIL."""
+    """The loaded entries of one instruction set, called as entry(table, tid); they run without the GIL."""
 
     isa: InstructionSet
-    step: Callable[[int, int], None]
+    step: Entry
+    stream: Entry
     engine: Any  # keeps the machine code alive
 
 
@@ -55,8 +58,9 @@ def load_object(isa: InstructionSet, code: bytes) -> Kernels:
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    step = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(engine.get_function_address(ENTRY))
-    return Kernels(isa, step, engine)
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+    step, stream = (entry(engine.get_function_address(name)) for name in (STEP, STREAM))
+    return Kernels(isa, step, stream, engine)
 
 
 def object_path(isa: InstructionSet) -> Path:

@@ -1,4 +1,4 @@
-"""The threads that run a step together. Between steps they sleep; inside one they meet at the kernels' own barriers."""
+"""The threads that run the kernels together. Between calls they sleep; inside a step they meet at its own barriers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import os
 import threading
 from pathlib import Path
 
-from app.engine.cpu.library import Kernels
+from app.engine.cpu.library import Entry, Kernels
 
 
 class Pool:
-    """`n_threads` threads, one of them the caller's, that enter the same step at once."""
+    """`n_threads` threads, one of them the caller's, that enter the same kernel at once."""
 
     def __init__(self, kernels: Kernels, n_threads: int) -> None:
         self.n_threads = n_threads
         self._kernels = kernels  # the machine code lives as long as this object
-        self._context = 0
+        self._entry: Entry | None = None
+        self._table = 0
         self._start = [threading.Semaphore(0) for _ in range(n_threads - 1)]
         self._done = threading.Semaphore(0)
         self._threads = [
@@ -25,18 +26,25 @@ class Pool:
         for thread in self._threads:
             thread.start()
 
-    def run(self, context: int) -> None:
+    def step(self, context: int) -> None:
         """Run one step on every thread; returns when all are through."""
-        self._context = context
+        self._run(self._kernels.step, context)
+
+    def stream(self, table: int) -> None:
+        """Read a block of memory with every thread."""
+        self._run(self._kernels.stream, table)
+
+    def _run(self, entry: Entry, table: int) -> None:
+        self._entry, self._table = entry, table
         for start in self._start:
             start.release()
-        self._kernels.step(context, 0)
+        entry(table, 0)
         for _ in self._start:
             self._done.acquire()
 
     def close(self) -> None:
         """End the threads."""
-        self._context = 0
+        self._entry = None
         for start in self._start:
             start.release()
         for thread in self._threads:
@@ -45,9 +53,9 @@ class Pool:
     def _work(self, tid: int, start: threading.Semaphore) -> None:
         while True:
             start.acquire()
-            if self._context == 0:
+            if self._entry is None:
                 return
-            self._kernels.step(self._context, tid)
+            self._entry(self._table, tid)
             self._done.release()
 
 

@@ -21,7 +21,7 @@ from app.engine.gguf import GGUFFile
 from app.engine.rope import pairs_to_halves
 from app.engine.spec import ModelSpec
 
-PIECE_BYTES = 4 << 20  # of a file's rows that are read and packed at a time
+PIECE_BYTES = 1 << 20  # of a file's rows that are read and packed at a time
 TAKE_BYTES = 96 << 10  # of packed weights that a thread takes from a phase's work at a time
 ALIGNMENT = 64
 
@@ -61,7 +61,7 @@ class PackedWeights:
         matrices = self._plan(head_kind)
         last = matrices["head"]
         self.n_bytes = last.offset + last.n_groups(lanes) * last.group_bytes(lanes)
-        block = mmap.mmap(-1, self.n_bytes)
+        block = private_memory(self.n_bytes)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             block.madvise(mmap.MADV_HUGEPAGE)
         self._block = np.frombuffer(block, np.uint8)
@@ -162,6 +162,13 @@ class PackedWeights:
     def _keep_address(self, array: NDArray[np.generic]) -> int:
         self._keep.append(array)
         return array.ctypes.data
+
+
+def private_memory(n_bytes: int) -> mmap.mmap:
+    """Zeroed memory from the system, taken page by page as it is touched."""
+    if hasattr(mmap, "MAP_ANONYMOUS"):
+        return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, n_bytes)
 
 
 MATRIX_PARTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")

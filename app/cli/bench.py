@@ -1,0 +1,77 @@
+"""`qchat bench`: load, prompt and generation speed, beside the memory limit of this machine in the same run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from app.cli.options import engine_options, setting_flags
+from app.cli.progress import ProgressLine
+from app.cli.terminal import write_json
+from app.engine.benchmark import measure
+from app.engine.model import load_model
+from app.hub import Library, ensure_model
+from app.hub.describe import main_quantisation
+from app.settings import load_settings, paths
+
+ROWS = (
+    ("model", "model", "{}"),
+    ("quantisation", "quantisation", "{}"),
+    ("threads", "threads", "{}"),
+    ("isa", "instruction set", "{}"),
+    ("stream_gb_s", "memory limit", "{:.1f} GB/s read by all threads"),
+    ("load_s", "load", "{:.2f} s"),
+    ("first_token_s", "first token", "{:.2f} s from the start of loading"),
+    ("pp512_tok_s", "prompt", "{:.1f} tokens/s (512 tokens)"),
+    ("tg128_tok_s", "generation", "{:.1f} tokens/s (128 tokens)"),
+    ("tg128_share", "of the limit", "{:.0%}"),
+    ("peak_rss_mb", "peak memory", "{:.0f} MB"),
+)
+
+
+@click.command()
+@click.argument("model", required=False)
+@engine_options
+@click.option("--repetitions", type=click.IntRange(1, 100), default=3, show_default=True, help="Medians are of these.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: bool, **_: Any) -> None:
+    """Measure load, prompt and generation speed on this machine.
+
+    MODEL is named as in `ask -m`. Decoding reads every weight once a token, so its limit is the speed of reading
+    memory; both are measured in turn, and the share of the limit that was reached is shown.
+    """
+    flags = dict(setting_flags(ctx))
+    settings = load_settings(flags | ({"model": model} if model else {}))
+    library = Library(paths().models_dir)
+    with ProgressLine() as progress:
+        path = ensure_model(settings.model, library, progress, progress.say)
+        loaded = load_model(
+            path,
+            threads=settings.threads or None,
+            n_ctx=settings.ctx or None,
+            kv=settings.kv,
+            lm_head=settings.lm_head,
+            notify=progress.say,
+        )
+        try:
+            measured = measure(loaded, repetitions, lambda what: progress(what, 0, None))
+        finally:
+            loaded.close()
+    facts = {
+        "model": library.entry(path).name,
+        "quantisation": main_quantisation(loaded.gguf),
+        "threads": loaded.threads,
+        "isa": loaded.isa,
+        "notes": loaded.notes,
+        **asdict(measured),
+    }
+    if as_json:
+        write_json(facts)
+        return
+    for key, label, form in ROWS:
+        click.echo(f"{label:<16}{form.format(facts[key])}")
+    for note in loaded.notes:
+        click.echo(f"note: {note}")
