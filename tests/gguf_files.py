@@ -95,7 +95,7 @@ def assemble(
     def padding(length: int) -> bytes:
         return bytes(-length % alignment)
 
-    table, data = b"", b""
+    table, data = b"", bytearray()
     for tensor in tensors:
         rank = len(tensor.dims) if tensor.rank is None else tensor.rank
         table += string(tensor.name) + struct.pack("<I", rank) + struct.pack(f"<{len(tensor.dims)}Q", *tensor.dims)
@@ -108,7 +108,7 @@ def assemble(
         len(entries) if n_entries is None else n_entries,
     )
     head += b"".join(entries) + table
-    return head + padding(len(head)) + data
+    return head + padding(len(head)) + bytes(data)
 
 
 # ---------------------------------------------------------------------------------------------- weights

@@ -54,9 +54,12 @@ class LlamaCpp:
         self._client.close()
         self._server = None  # the wheel's server has no other way to end
 
-    def greedy(self, prompt_ids: Sequence[int], n: int) -> list[int]:
-        """The `n` best tokens one after another; fewer if one of them ends the reply, and then that one is the last."""
-        reply = self._complete(prompt_ids, n_predict=n)
+    def greedy(self, prompt_ids: Sequence[int], n: int, *, ignore_end: bool = False) -> list[int]:
+        """The `n` best tokens one after another; fewer if one of them ends the reply, and then that one is the last.
+
+        `ignore_end` makes tokens that would end the reply impossible, so there are always `n`.
+        """
+        reply = self._complete(prompt_ids, n_predict=n, ignore_eos=ignore_end)
         return [int(token) for token in reply["tokens"]]
 
     def logprobs(self, prompt_ids: Sequence[int], top: int) -> dict[int, float]:

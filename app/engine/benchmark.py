@@ -6,9 +6,7 @@ same run: on a shared machine a limit from another moment says nothing.
 
 from __future__ import annotations
 
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,8 +15,8 @@ import numpy as np
 
 from app.engine.cpu.layout import Stream
 from app.engine.cpu.pool import Pool
-from app.engine.cpu.weights import private_memory
 from app.engine.generate import Decoder
+from app.engine.memory import peak_rss_mb, private_memory
 from app.engine.model import LoadedModel
 
 PROMPT_TOKENS, GENERATED_TOKENS = 512, 128  # llama-bench's pp512 and tg128
@@ -80,12 +78,6 @@ def stream_gb_s(pool: Pool, memory: np.ndarray[tuple[int], np.dtype[np.uint8]]) 
     table[Stream.N_THREADS], table[Stream.SUMS] = pool.n_threads, sums.ctypes.data
     best = min(_seconds(lambda: pool.stream(table.ctypes.data)) for _ in range(3))
     return memory.nbytes / best / 1e9
-
-
-def peak_rss_mb() -> float:
-    """The largest resident memory of this process so far, in 10^6 bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
 def _read(decoder: Decoder, tokens: list[int]) -> None:

@@ -16,6 +16,7 @@ from app.engine.cpu.trace import Tracer
 from app.engine.cpu.weights import PackedWeights
 from app.engine.formats import GGMLType
 from app.engine.gguf import GGUFFile, read_gguf
+from app.engine.memory import give_back_unused
 from app.engine.spec import ModelSpec
 from app.engine.tokenizer import Tokenizer
 from app.errors import UsageError
@@ -83,13 +84,16 @@ def load_model(
                 f"--ctx {n_ctx:,} is more than the {spec.context_length:,} tokens that this model was made for",
                 f"choose at most {spec.context_length:,}",
             )
+        tokenizer = Tokenizer.from_gguf(gguf)
+        gguf.forget("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
         isa = instruction_sets.choose()
         kernels = load_kernels(isa, notify or _say_nothing)
-        tokenizer = Tokenizer.from_gguf(gguf)
+        give_back_unused()  # building a tokenizer and linking leave tens of megabytes that weights could use
         n_threads = threads or physical_cores()
         report = None if on_progress is None else (lambda done, total: on_progress("load", done, total))
         head_kind = GGMLType.Q4_0 if lm_head == "q4_0" else None
         weights = PackedWeights(gguf, spec, isa.lanes, n_threads, head_kind=head_kind, on_progress=report)
+        give_back_unused()
         decoder = CpuDecoder(
             gguf, spec, weights, kernels, threads=n_threads, n_ctx=n_ctx or spec.context_length, kv=kv,
             tracer=Tracer.from_environment(),

@@ -76,8 +76,7 @@ class Tokenizer:
         self.bos_id = vocabulary.bos_id
         self.add_bos = vocabulary.add_bos
         self.vocab_size = len(vocabulary.tokens)
-        self._tokens = vocabulary.tokens
-        self._control_ids = frozenset(self.control_tokens.values())
+        self._control_texts = {token_id: text for text, token_id in self.control_tokens.items()}
         longest_first = sorted(self.control_tokens, key=len, reverse=True)
         self._control_pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         self._merger = _word_merger(vocabulary)
@@ -131,9 +130,11 @@ class Tokenizer:
         """The bytes that one token stands for; raises ValueError for an id outside the vocabulary."""
         if not 0 <= token_id < self.vocab_size:
             raise ValueError(f"token id {token_id} is outside the vocabulary of {self.vocab_size:,}")
-        token = self._tokens[token_id]
+        token = self._control_texts.get(token_id)
+        if token is None:  # the merger knows all others but the empty token; a list of our own would take 10 MB
+            token = self._merger.id_to_token(token_id) or ""
         # A control token, and any other that is not written in the byte alphabet, stands for its own characters.
-        if token_id in self._control_ids or not _ALPHABET.issuperset(token):
+        if token_id in self._control_texts or not _ALPHABET.issuperset(token):
             return token.encode()
         return token.translate(_BYTE_OF).encode("latin-1")
 
@@ -143,7 +144,7 @@ class Tokenizer:
 
     def is_control(self, token_id: int) -> bool:
         """Whether only trusted text can become this token."""
-        return token_id in self._control_ids
+        return token_id in self._control_texts
 
     def _encode_words(self, text: str) -> list[int]:
         if not text:

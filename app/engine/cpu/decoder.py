@@ -29,7 +29,7 @@ from app.engine.gguf import GGUFFile
 from app.engine.rope import rope_tables
 from app.engine.spec import ModelSpec
 
-ROPE_ROWS = 1024  # positions by which the rotation tables grow
+ROPE_ROWS = 512  # positions by which the rotation tables grow
 F32 = 4  # bytes
 
 Floats = NDArray[np.float32]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.cpu.layout import CHUNK, KV_F16, KV_F32, KV_Q8_0
-from app.engine.cpu.weights import private_memory
+from app.engine.memory import private_memory
 from app.engine.spec import ModelSpec
 from app.errors import UsageError
 

@@ -20,6 +20,7 @@ from typing import Any
 from llvmlite import binding
 
 from app.engine.cpu.isa import InstructionSet
+from app.engine.memory import release_pages_of
 from app.errors import QChatError
 from app.settings import paths, private_dir
 
@@ -58,6 +59,7 @@ def load_object(isa: InstructionSet, code: bytes) -> Kernels:
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
     engine.finalize_object()
+    release_pages_of("libllvmlite")  # 35 MB of compiler that was needed to link, and is read back if needed again
     entry = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
     step, stream = (entry(engine.get_function_address(name)) for name in (STEP, STREAM))
     return Kernels(isa, step, stream, engine)

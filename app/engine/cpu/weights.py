@@ -18,10 +18,11 @@ from app.engine.cpu import pack
 from app.engine.cpu.layout import BLOCK, WIDE, Layer, Matrix
 from app.engine.formats import FORMATS, GGMLType, dequantise, quantise_q4_0
 from app.engine.gguf import GGUFFile
+from app.engine.memory import private_memory
 from app.engine.rope import pairs_to_halves
 from app.engine.spec import ModelSpec
 
-PIECE_BYTES = 1 << 20  # of a file's rows that are read and packed at a time
+PIECE_BYTES = 1 << 19  # of a file's rows that are read and packed at a time
 TAKE_BYTES = 96 << 10  # of packed weights that a thread takes from a phase's work at a time
 ALIGNMENT = 64
 
@@ -162,13 +163,6 @@ class PackedWeights:
     def _keep_address(self, array: NDArray[np.generic]) -> int:
         self._keep.append(array)
         return array.ctypes.data
-
-
-def private_memory(n_bytes: int) -> mmap.mmap:
-    """Zeroed memory from the system, taken page by page as it is touched."""
-    if hasattr(mmap, "MAP_ANONYMOUS"):
-        return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return mmap.mmap(-1, n_bytes)
 
 
 MATRIX_PARTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
