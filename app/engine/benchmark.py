@@ -18,6 +18,7 @@ from app.engine.cpu.pool import Pool
 from app.engine.generate import Decoder
 from app.engine.memory import peak_rss_mb, private_memory
 from app.engine.model import LoadedModel
+from app.errors import UsageError
 
 PROMPT_TOKENS, GENERATED_TOKENS = 512, 128  # llama-bench's pp512 and tg128
 STREAM_BYTES = 512 << 20  # far larger than any cache
@@ -38,8 +39,13 @@ class Measurement:
 
 
 def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -> Measurement:
-    """Measure `model`, fresh from loading. `tell` is given what is being measured."""
+    """Measure `model`, fresh from loading. `tell` is given what is being measured.
+
+    Raises UsageError where the context is too short for the prompt.
+    """
     decoder = model.decoder
+    if decoder.n_ctx < PROMPT_TOKENS:
+        raise UsageError(f"a context of {decoder.n_ctx:,} tokens is too short for the prompt of {PROMPT_TOKENS}")
     rng = np.random.default_rng(0)
     prompt = rng.integers(0, model.spec.vocab_size, PROMPT_TOKENS).tolist()
     first_s = _seconds(lambda: _read(decoder, prompt[:FIRST_PROMPT]))

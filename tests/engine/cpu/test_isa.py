@@ -87,7 +87,9 @@ def test_vnni_kernels_use_the_instruction_and_nothing_from_outside(vnni_ir: list
     machine = target_machine("icelake-server", "")
     assembly = machine.emit_assembly(build(vnni_ir, machine))
     assert len(re.findall(r"vpdpbusd\s.*%zmm", assembly)) >= 8 * 8  # eight quantised formats, eight quads each
-    called = set(re.findall(r"call\w*\s+([A-Za-z][\w.]*)", assembly)) | set(re.findall(r"\$([A-Za-z]\w*), %r", assembly))
+    called = set(re.findall(r"call\w*\s+([A-Za-z][\w.]*)", assembly)) | set(
+        re.findall(r"\$([A-Za-z]\w*), %r", assembly)
+    )
     assert {name for name in called if not name.startswith("_ZN")} <= {"sched_yield"}
 
 

@@ -1,0 +1,45 @@
+"""`qchat bench` on a real, small model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli import run
+from tests.gguf_files import write_model
+
+pytestmark = pytest.mark.usefixtures("qchat_home")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "small.gguf", context_length=1024)
+
+
+def test_json_holds_every_figure(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", str(model), "--threads", "1", "--repetitions", "1", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["model"], facts["quantisation"], facts["threads"]) == ("small", "Q8_0", 1)
+    assert facts["isa"] in ("avx512-vnni", "avx2", "generic")
+    for key in ("stream_gb_s", "load_s", "first_token_s", "pp512_tok_s", "tg128_tok_s", "tg128_share", "peak_rss_mb"):
+        assert facts[key] > 0, key
+    assert facts["first_token_s"] > facts["load_s"]
+    # tokens a second times the bytes of a token is the speed that the share is of
+    weights = model.stat().st_size / 1e9
+    assert facts["tg128_share"] == pytest.approx(facts["tg128_tok_s"] * weights / facts["stream_gb_s"], rel=0.1)
+
+
+def test_the_table_is_readable_and_notes_a_requantised_head(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", str(model), "--repetitions", "1", "--lm-head", "q4_0"]) == 0
+    out, err = capsys.readouterr()
+    assert "memory limit" in out and "tokens/s" in out
+    assert "note: LM head requantised to q4_0" in out
+    assert "\x1b" not in out + err
+
+
+def test_a_context_too_short_for_the_prompt_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = write_model(tmp_path / "short.gguf", context_length=256)
+    assert run(["bench", str(model)]) == 2
+    assert "512" in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""The kernels' object file: compiled when it is missing, found when it is there, named by what it was made from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.engine.cpu import library
+from app.engine.cpu.isa import choose
+from app.errors import QChatError
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_kernels_that_are_there_are_loaded_without_a_word() -> None:
+    library.load_kernels(choose(), lambda _: None)  # compiled now, if no test has done it yet
+    told: list[str] = []
+    library.load_kernels(choose(), told.append)
+    assert told == []
+
+
+def test_missing_kernels_are_announced_compiled_and_older_ones_dropped(
+    qchat_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = library.object_path(choose())
+    folder = qchat_home / "kernels"
+    folder.mkdir()
+    wanted, older = folder / shared.name, folder / f"{choose().name}-0000000000000000.o"
+    older.write_bytes(b"")
+    monkeypatch.setattr(library, "object_path", lambda isa: wanted)
+    real_run, commands = subprocess.run, []
+
+    def run(command: list[str], **options: object) -> object:
+        """Record the real command; take the compiled file from the shared folder, for the compiler needs 30 s."""
+        commands.append(command)
+        Path(command[-1]).write_bytes(shared.read_bytes())
+        return real_run([sys.executable, "-c", ""], capture_output=True, text=True, check=False)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    told: list[str] = []
+    library.load_kernels(choose(), told.append)
+    assert told == ["compiling kernels (once)"]
+    assert commands == [[sys.executable, "-P", "-m", "app.engine.cpu.compile", choose().name, str(wanted)]]
+    assert [file.name for file in folder.iterdir()] == [wanted.name]
+
+
+def test_a_compiler_that_fails_is_one_line_with_its_last_words(
+    qchat_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "object_path", lambda isa: qchat_home / "none" / "x.o")
+    real_run = subprocess.run
+    failing = [sys.executable, "-c", "raise SystemExit('no space left')"]
+    monkeypatch.setattr(
+        subprocess, "run", lambda _command, **_: real_run(failing, capture_output=True, text=True, check=False)
+    )
+    with pytest.raises(QChatError, match="could not be compiled: no space left"):
+        library.load_kernels(choose(), lambda _: None)
+
+
+def test_the_name_changes_with_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = library.object_path(choose())
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
+    (tmp_path / "kernel.py").write_text("other")
+    assert library.object_path(choose()).name != before.name
+
+
+def test_running_a_model_imports_no_numba() -> None:
+    script = "import sys, app.engine.model, app.engine.benchmark; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
