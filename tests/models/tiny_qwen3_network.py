@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import gguf
@@ -142,6 +143,18 @@ class TinyQwen3(nn.Module):
             for name, gguf_name in (NORMS | MATRICES).items():
                 weights[f"blk.{i}.{gguf_name}.weight"] = getattr(self, name)[i]
         return {name: weight.detach().numpy().astype(np.float32) for name, weight in weights.items()}
+
+    @torch.no_grad()
+    def begin_with(self, saved: Mapping[str, Tensor]) -> None:
+        """Takes saved weights. Layers that they lack stay as they were made, but add nothing to the others yet."""
+        for name, weight in saved.items():
+            own = getattr(self, name)
+            if own.shape == weight.shape:
+                own.copy_(weight)
+            else:
+                own[: len(weight)] = weight
+                if name in ("wo", "down"):
+                    own[len(weight) :] = 0
 
     def load_gguf(self, path: Path) -> None:
         """Takes the weights as the file holds them, rounded."""

@@ -89,7 +89,7 @@ def _padded(chats: list[EncodedChat]) -> tuple[Tensor, Tensor]:
     return tokens, targets
 
 
-def train(model: TinyQwen3, encoder: ChatEncoder, steps: int, seed: int, n_tokens: int, out: Path) -> None:
+def train(model: TinyQwen3, encoder: ChatEncoder, steps: int, seed: int, n_tokens: int, out: Path, peak: float) -> None:
     """Leaves the running average of the weights in the model, and saves it every 50 steps too."""
     muon = Muon([getattr(model, name) for name in MATRICES])
     norms = [p for name, p in model.named_parameters() if name.endswith("norm")]
@@ -101,7 +101,7 @@ def train(model: TinyQwen3, encoder: ChatEncoder, steps: int, seed: int, n_token
     begun, smooth = time.monotonic(), 0.0
     for step in range(1, steps + 1):
         progress = step / steps
-        rate = min(1.0, step / 20) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress)))
+        rate = peak * min(1.0, step / 20) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress)))
         tokens, targets = next(source)
         wanted = targets != NOT_TAUGHT
         logits = model(tokens, wanted, rounded=progress > 0.5 and step % 2 == 0)
@@ -162,9 +162,8 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=2048)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1, help="of the chats")
-    parser.add_argument(
-        "--begin", type=Path, help="go on from these weights (.pt), with other chats: give another seed"
-    )
+    parser.add_argument("--rate", type=float, default=1.0, help="the highest learning rates, as a share of the usual")
+    parser.add_argument("--begin", type=Path, help="go on from these weights (.pt), of as many layers or fewer")
     parser.add_argument("--out", type=Path, default=Path("tests/data/tiny-qwen3"))
     parser.add_argument("--mixtures", default="q8_0,q4_0,q4_k")
     parser.add_argument("--export-only", action="store_true", help="write the files from the last saved weights")
@@ -177,9 +176,9 @@ def main() -> None:
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters", flush=True)
     begin = options.out.with_suffix(".pt") if options.export_only else options.begin
     if begin:
-        model.load_state_dict(torch.load(begin), strict=False)
+        model.begin_with(torch.load(begin))
     if not options.export_only:
-        train(model, encoder, options.steps, options.seed, options.batch_tokens, options.out)
+        train(model, encoder, options.steps, options.seed, options.batch_tokens, options.out, options.rate)
     export(model, encoder, options.out, options.mixtures.split(","))
 
 
