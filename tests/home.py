@@ -15,9 +15,15 @@ def qchat_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.startswith(("QCHAT_", "HF_")) or name in ("VISUAL", "EDITOR")]:
         monkeypatch.delenv(name)
     home = tmp_path / "home"
-    kernels = SHARED_HOME / "cache" / "kernels"  # compiled once for all tests
-    kernels.mkdir(parents=True, exist_ok=True)
-    (home / "cache").mkdir(parents=True, mode=0o700)
-    (home / "cache" / "kernels").symlink_to(kernels)
     monkeypatch.setenv("QCHAT_HOME", str(home))
     return home
+
+
+@pytest.fixture
+def home_with_kernels(qchat_home: Path) -> Path:
+    """The same for tests that run a network: its kernels are those that all tests share, compiled once."""
+    kernels = SHARED_HOME / "cache" / "kernels"
+    kernels.mkdir(parents=True, exist_ok=True)
+    (qchat_home / "cache").mkdir(parents=True, mode=0o700)
+    (qchat_home / "cache" / "kernels").symlink_to(kernels)
+    return qchat_home

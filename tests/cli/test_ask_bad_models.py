@@ -12,7 +12,7 @@ import pytest
 from app.cli import run
 from tests.gguf_files import Model, make_model, write_model
 
-pytestmark = pytest.mark.usefixtures("qchat_home")
+pytestmark = pytest.mark.usefixtures("home_with_kernels")
 
 
 def cut(share: float) -> Callable[[Path], None]:

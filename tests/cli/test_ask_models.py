@@ -14,7 +14,7 @@ import pytest
 
 from app.cli import run
 
-pytestmark = pytest.mark.usefixtures("qchat_home")
+pytestmark = pytest.mark.usefixtures("home_with_kernels")
 
 GREEDY = ["--temp", "0", "--no-stdin", "--ctx", "512"]
 SUM = "What is 12 + 7?"

@@ -10,7 +10,7 @@ import pytest
 from app.cli import run
 from tests.gguf_files import write_model
 
-pytestmark = pytest.mark.usefixtures("qchat_home")
+pytestmark = pytest.mark.usefixtures("home_with_kernels")
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.home import qchat_home
+from tests.home import home_with_kernels, qchat_home
 
-__all__ = ["qchat_home"]
+__all__ = ["home_with_kernels", "qchat_home"]

@@ -23,10 +23,11 @@ def test_kernels_that_are_there_are_loaded_without_a_word() -> None:
 
 
 def test_missing_kernels_are_announced_compiled_and_older_ones_dropped(
-    qchat_home: Path, monkeypatch: pytest.MonkeyPatch
+    home_with_kernels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    library.load_kernels(choose(), lambda _: None)
     shared = library.object_path(choose())
-    folder = qchat_home / "kernels"
+    folder = home_with_kernels / "kernels"
     folder.mkdir()
     wanted, older = folder / shared.name, folder / f"{choose().name}-0000000000000000.o"
     older.write_bytes(b"")
