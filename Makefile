@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STARTER := smollm2:135m
-QUESTION ?= What is the capital of France?
+QUESTION ?= Write one sentence about the sea.
 
 .PHONY: demo test lint clean
 

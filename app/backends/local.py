@@ -141,6 +141,8 @@ class LocalBackend:
             if reply.stopped:
                 self._generator.cancel()  # ends the stream within one step, with its usage complete
         reply.flush()
+        if self._generator.looping:
+            emit(Notice("the reply only repeated itself and was ended"))
         reason: FinishReason = "stop" if reply.stopped else self._generator.finish_reason or "error"
         emit(Done(reason, self._generator.usage, prompt.ids, answer_ids))
 

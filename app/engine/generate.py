@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from app.engine.draw import Floats
+from app.engine.repetition import RepetitionWatch
 from app.engine.sampling import Sampler, SamplingParams
 from app.engine.text_stream import StreamDecoder
 from app.errors import ContextOverflowError, UsageError, printable
@@ -131,11 +132,13 @@ class Generator:
 
     finish_reason: why the last reply ended; None while it runs and after an error. "cancelled" also when the iterator
     was closed early.
+    looping: whether the last reply was ended (as "length") because it only repeated itself.
     usage: of the last reply; up to date at every piece.
     """
 
     def __init__(self, decoder: Decoder, tokenizer: ReplyTokenizer) -> None:
         self.finish_reason: FinishReason | None = None
+        self.looping = False
         self.usage = Usage()
         self._decoder = decoder
         self._tokenizer = tokenizer
@@ -165,6 +168,7 @@ class Generator:
             earlier.close()
         self._cancelled.clear()
         self.finish_reason = None
+        self.looping = False
         self.usage = Usage(prompt_tokens=len(prompt_ids))
         reply = self._reply(list(prompt_ids), settings, on_progress, time.perf_counter())
         self._latest = weakref.ref(reply)
@@ -177,7 +181,7 @@ class Generator:
         stop_ids = self._tokenizer.eos_ids if settings.stop_ids is None else settings.stop_ids
         room = self._decoder.n_ctx - len(sequence) + 1  # the last token need not be in the cache
         limit = room if settings.max_tokens == -1 else min(settings.max_tokens, room)
-        text = StreamDecoder(self._tokenizer)
+        text, watch = StreamDecoder(self._tokenizer), RepetitionWatch()
         try:
             for token in self._tokens(sequence, Sampler(settings.sampling), on_progress):
                 if self.usage.first_token_s == 0.0:
@@ -188,7 +192,9 @@ class Generator:
                 sequence.append(token)
                 self.usage = replace(self.usage, generated_tokens=self.usage.generated_tokens + 1)
                 yield Piece(token, text.push(token))
-                if self.usage.generated_tokens == limit:
+                watch.push(token)
+                self.looping = watch.looping
+                if self.looping or self.usage.generated_tokens == limit:
                     self.finish_reason = "length"
                     break
         except (Interrupted, GeneratorExit) as ending:

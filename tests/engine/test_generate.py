@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.generate import GenerationSettings, Generator, Piece, Usage
+from app.engine.repetition import LEAST_TOKENS
 from app.engine.sampling import Sampler, SamplingParams
 from app.errors import ContextOverflowError, UsageError
 from tests.engine.scripted_decoder import STOP, VOCAB, ScriptedDecoder, ScriptedTokenizer, logits_after
@@ -48,6 +49,18 @@ def prompt_that_stops(within: int) -> tuple[list[int], int]:
         if STOP in ids[1:]:
             return [first, 1], ids.index(STOP)
     raise AssertionError("no such prompt; change the script")
+
+
+def test_a_reply_that_only_repeats_itself_is_ended() -> None:
+    decoder = ScriptedDecoder(n_ctx=2000)
+    generate = Generator(decoder, ScriptedTokenizer())
+    always_five = np.eye(VOCAB, dtype=np.float32)[[5]]
+    decoder.forward = lambda tokens, n_logits: (decoder.cache.extend(tokens), always_five)[1]  # type: ignore[method-assign]
+    ids = ids_of(list(generate.stream([1, 2], settings_for(-1))))
+    assert (generate.finish_reason, generate.looping) == ("length", True)
+    assert ids == [5] * (LEAST_TOKENS + 1)
+    list(generate.stream([1, 2], settings_for(3)))
+    assert not generate.looping
 
 
 # --- how a reply ends ----------------------------------------------------------------------------------------------
