@@ -1,20 +1,26 @@
-"""minijinja set up as transformers sets up Jinja2, so that a model's own chat template means what its authors tested.
+"""minijinja set up so that a chat template gives the text that Jinja2 gives as transformers sets it up.
 
-The conventions come from `transformers.utils.chat_template_utils`: `trim_blocks`, `lstrip_blocks`, no autoescape, a
-`tojson` that keeps non-ASCII text and does not escape HTML, `raise_exception` and `strftime_now`. A template that does
-not parse or does not run is refused with its line; there is no fallback to another template.
+The conventions come from `transformers.utils.chat_template_utils`: `trim_blocks`, `lstrip_blocks`, no autoescape, its
+`tojson`, `raise_exception` and `strftime_now`. Where minijinja differs from Jinja2 on Python, `rewriter.py` has the
+template call the functions of `methods.py`, `filters.py` and this module. A template that does not parse or does not
+run is refused with its line; there is no fallback to another template.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import minijinja
 
 from app.errors import TemplateError, printable
+from app.templates.filters import FILTERS, TESTS
+from app.templates.limits import MAX_OUTPUT, Refusal, TemplateFailure
+from app.templates.methods import call_method, format_percent
+from app.templates.rewriter import FORMAT, ITERATE, METHOD, RAISE, filter_with_line, rewrite
+from app.templates.rewriter import UNDEFINED as UNDEFINED_NAME
+from app.templates.values import UNDEFINED, wrapped
 
 TEMPLATE_NAME = "chat"
 # Fuel is about one unit an instruction. Real templates take 4-20 thousand for 41 messages and grow with the text.
@@ -23,26 +29,8 @@ FUEL_PER_CHARACTER = 4
 NO_TEMPLATE_HINT = "`qchat ask --raw` sends text without a template"
 
 
-class _Refused(Exception):  # noqa: N818 - not an error of ours: the template's own `raise_exception`
-    """The template called `raise_exception(message)`."""
-
-
-def _raise_exception(message: object) -> NoReturn:
-    raise _Refused(str(message))
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
 class ChatTemplate:
-    """One compiled chat template. Not for use by two threads at once: the fuel of a render belongs to the object.
+    """One compiled chat template. Not for use by two threads at once: fuel and output size belong to the object.
 
     `named_tokens` are the variables that stand for the model's own tokens, such as `bos_token` and `eos_token`.
     """
@@ -51,42 +39,95 @@ class ChatTemplate:
         """Compile `source`; raises TemplateError with the line of what cannot be parsed."""
         self.source = source
         self._named_tokens = dict(named_tokens or {})
-        self._environment = minijinja.Environment(
-            trim_blocks=True,
-            lstrip_blocks=True,
-            pycompat=True,
-            debug=False,  # with debug an error's text repeats the variables: people's chats
-            auto_escape_callback=lambda name: None,
-            filters={"tojson": _tojson},
-            globals={"raise_exception": _raise_exception, "strftime_now": time.strftime},
-        )
+        self._printed = 0  # characters of values in the current render, about
+        self._environment = _environment(self._finalize)
         try:
-            self._environment.add_template(TEMPLATE_NAME, source)
+            self._environment.add_template(TEMPLATE_NAME, rewrite(source))
         except minijinja.TemplateError as error:
-            raise self._refusal(error) from None
+            raise self._refusal(error.line, error.detail or error.message) from None
+        except TemplateFailure as failure:
+            raise self._refusal(failure.line, failure.message) from None
 
     def render(self, variables: Mapping[str, Any]) -> str:
         """The text for `variables`; raises TemplateError when the template refuses them or cannot be run."""
+        self._printed = 0
         self._environment.fuel = FUEL_BASE + FUEL_PER_CHARACTER * len(repr(variables))
+        values = {name: wrapped(value) for name, value in {**self._named_tokens, **variables}.items()}
         try:
-            return self._environment.render_template(TEMPLATE_NAME, **{**self._named_tokens, **variables})
+            return self._environment.render_template(TEMPLATE_NAME, **values)
         except minijinja.TemplateError as error:
-            raise self._refusal(error) from None
-        except _Refused as refused:
-            raise TemplateError(
-                f"the chat template refused this conversation: {printable(str(refused), 200)}"
-            ) from None
-        except Exception as error:  # whatever a method of a list or a filter raises when a template misuses it
-            raise TemplateError(f"the chat template failed: {printable(str(error), 200)}", NO_TEMPLATE_HINT) from error
+            raise self._refusal(error.line, error.detail or error.message) from None
+        except Refusal as refusal:
+            message = f"the chat template refused this conversation: {printable(refusal.message, 200)}"
+            raise TemplateError(message, line=refusal.line) from None
+        except TemplateFailure as failure:
+            raise self._refusal(failure.line, failure.message) from None
+        except Exception as error:  # what a function raises that was called without a line, such as `strftime_now`
+            raise self._refusal(None, str(error)) from error
 
-    def _refusal(self, error: minijinja.TemplateError) -> TemplateError:
-        """minijinja's error as ours: kind and detail, the line's number, and the line as the template has it."""
-        line = error.line
-        what = printable(error.detail or error.message, 120)
+    def _finalize(self, value: Any) -> Any:
+        """What `{{ value }}` prints: lists and dicts as Python writes them, the rest as minijinja does."""
+        text = str(value) if isinstance(value, (list, dict, tuple)) else None
+        self._printed += len(text) if text is not None else len(value) if isinstance(value, str) else 1
+        if self._printed > MAX_OUTPUT:
+            raise TemplateFailure(None, f"a prompt of more than {MAX_OUTPUT:,} characters")
+        return NotImplemented if text is None else text
+
+    def _refusal(self, line: int | None, what: str) -> TemplateError:
+        """The construct that failed, its line, and that line as the template has it; never any text of the chat."""
+        what = printable(what, 120)
         if line is None:
             return TemplateError(f"the chat template cannot be rendered: {what}", NO_TEMPLATE_HINT)
-        lines = self.source.split("\n")
+        lines = self.source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         shown = printable(lines[line - 1].strip(), 60) if line <= len(lines) else ""
         return TemplateError(
             f"the chat template cannot be rendered: line {line}: {what} in `{shown}`", NO_TEMPLATE_HINT, line
         )
+
+
+def _environment(finalize: Callable[[Any], Any]) -> minijinja.Environment:
+    return minijinja.Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,  # the rewriter has removed the one that Jinja2 removes
+        pycompat=True,
+        debug=False,  # with debug an error's text repeats the variables: people's chats
+        auto_escape_callback=lambda name: None,
+        finalizer=finalize,
+        filters={
+            **FILTERS,  # for `map("trim")` and filter blocks
+            **{filter_with_line(name): _with_line(name, function) for name, function in FILTERS.items()},
+            FORMAT: format_percent,
+            ITERATE: _iterate,
+        },
+        tests=TESTS,
+        globals={
+            UNDEFINED_NAME: UNDEFINED,
+            METHOD: call_method,
+            RAISE: _raise_exception,
+            "raise_exception": lambda message: _raise_exception(None, message),
+            "strftime_now": time.strftime,
+            "dict": dict,
+        },
+    )
+
+
+def _with_line(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def filtered(value: Any, line: int, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return function(value, *arguments, **keywords)
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise TemplateFailure(line, f"{name}: {error}") from None
+
+    return filtered
+
+
+def _iterate(values: Any, line: int) -> Any:
+    """What a `for` runs over. minijinja runs over None as if it were empty; Jinja2 and this refuse it."""
+    if values is None:
+        raise TemplateFailure(line, "for: None has no items")
+    return values
+
+
+def _raise_exception(line: int | None, message: object = "") -> NoReturn:
+    raise Refusal(line, str(message))

@@ -110,8 +110,8 @@ def test_an_error_does_not_repeat_the_chat() -> None:
     [
         ("{{ 1 | tojson(nosuch=1) }}", "nosuch"),
         ("{{ tools.nosuch() }}", "nosuch"),
-        ("{{ tools.index(5) }}", "5"),
-        ("{{ tools.pop() }}", "empty list"),
+        ("{{ tools.index(5) }}", "no such item"),
+        ("{{ tools.pop() }}", "may not change"),
     ],
 )
 def test_a_method_or_filter_that_fails_is_a_template_error(source: str, words: str) -> None:

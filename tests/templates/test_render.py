@@ -123,8 +123,9 @@ def test_none_valued_message_keys_are_dropped_and_tools_are_passed_as_none() -> 
 
 def test_a_template_cannot_change_the_callers_messages() -> None:
     messages = [message("user", "<think>")]
-    source = "{{ messages[0].content }}!{{ messages[0].update(content='x') }}{{ messages.clear() }}"
-    render(ChatTemplate(source), Conversation(messages), TOKENS)
+    source = "{{ messages[0].content }}!{{ messages[0].update(content='x') }}"
+    with pytest.raises(TemplateError, match="may not change"):
+        render(ChatTemplate(source), Conversation(messages), TOKENS)
     assert messages == [message("user", "<think>")]
 
 
