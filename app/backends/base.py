@@ -63,6 +63,7 @@ class ChatRequest:
     max_tokens: int  # of the whole reply; -1: to the end of the context
     thinking: bool | None = None  # None: what the template does by itself
     tools: Sequence[Mapping[str, Any]] | None = None
+    continue_last: bool = False  # go on with the last message, the model's own, in place of answering it
     stop: Sequence[str] = field(default_factory=tuple)  # end the answer; inside thinking they mean nothing
     raw_prompt: str | None = None  # sent without a template, in place of the messages
 

@@ -22,7 +22,7 @@ from app.engine.stop import StopFilter
 from app.errors import UsageError
 from app.hub import Library, ensure_model
 from app.settings import SamplingSettings, Settings, paths
-from app.templates.render import Conversation, starts_in_thinking
+from app.templates.render import Conversation, continues_thinking, starts_in_thinking
 from app.templates.reply import Part, ReplySplitter
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ class LocalBackend:
         """One reply, on the worker thread: every event of it, Done last."""
         prompt = self._fitted_prompt(request, emit)
         settings = GenerationSettings(self._sampling(request), request.max_tokens)
-        reply = _ReplyEvents(prompt.text, request.stop, emit)
+        in_thinking = starts_in_thinking(prompt.text) or continues_thinking(_conversation(request, request.messages))
+        reply = _ReplyEvents(in_thinking, request.stop, emit)
         pieces = self._generator.stream(
             prompt.ids, settings, lambda done, total: emit(Progress("reading the prompt", done, total))
         )
@@ -151,10 +152,9 @@ class LocalBackend:
         raw = request.raw_prompt
         if raw is not None:
             return fit([], lambda _: self._prompter.raw(raw), n_ctx, 0)[0]
-        variables = {} if request.thinking is None else {"enable_thinking": request.thinking}
 
         def make_prompt(messages: Sequence[Message]) -> Prompt:
-            return self._prompter.chat(Conversation(messages, request.tools, variables=variables))
+            return self._prompter.chat(_conversation(request, messages))
 
         prompt, left_out = fit(request.messages, make_prompt, n_ctx, answer_room(request.max_tokens, n_ctx))
         if left_out:
@@ -169,6 +169,11 @@ class LocalBackend:
         return dataclasses.replace(own, **_chosen(request.sampling))
 
 
+def _conversation(request: ChatRequest, messages: Sequence[Message]) -> Conversation:
+    variables = {} if request.thinking is None else {"enable_thinking": request.thinking}
+    return Conversation(messages, request.tools, variables=variables, continue_last=request.continue_last)
+
+
 def _chosen(sampling: SamplingSettings) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(sampling).items() if value is not None}
 
@@ -176,8 +181,8 @@ def _chosen(sampling: SamplingSettings) -> dict[str, Any]:
 class _ReplyEvents:
     """A reply's text through the splitter and, where it is answer, through the stop filter."""
 
-    def __init__(self, prompt: str, stops: Sequence[str], emit: Emit) -> None:
-        self._splitter = ReplySplitter(starts_in_thinking(prompt))
+    def __init__(self, starts_in_thinking: bool, stops: Sequence[str], emit: Emit) -> None:
+        self._splitter = ReplySplitter(starts_in_thinking)
         self._filter = StopFilter(stops)
         self._emit = emit
 
