@@ -1,7 +1,7 @@
 """Noticing that a reply only repeats itself, so that it ends by itself and says why.
 
-Small models fall into loops that no sampler setting rules out, and a loop costs minutes and helps nobody. A reply counts
-as looping when its last tokens are one cycle, over and over, for longer than anything that people ask for.
+Small models fall into loops that no sampler setting rules out, and a loop costs minutes and helps nobody. A reply
+counts as looping when its last tokens are one cycle, over and over, for longer than anything that people ask for.
 """
 
 from __future__ import annotations
