@@ -22,6 +22,7 @@ from app.engine.stop import StopFilter
 from app.errors import UsageError
 from app.hub import Library, ensure_model
 from app.settings import SamplingSettings, Settings, paths
+from app.templates.isolation import Renderer
 from app.templates.render import Conversation, continues_thinking, starts_in_thinking
 from app.templates.reply import Part, ReplySplitter
 
@@ -44,6 +45,8 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
 
     library = Library(paths().models_dir)
     path = ensure_model(settings.model, library, progress, notify)
+    renderer = Renderer()
+    renderer.start()  # beside the loading
     from app.engine.model import load_model  # noqa: PLC0415 - numba; not before the model is known to exist
 
     model = load_model(
@@ -55,7 +58,7 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
         on_progress=lambda _stage, done, total: progress("loading the model", done, total),
         notify=notify,
     )
-    return LocalBackend(model, library.entry(path).name, library)
+    return LocalBackend(model, library.entry(path).name, library, renderer)
 
 
 class LocalBackend:
@@ -63,7 +66,7 @@ class LocalBackend:
 
     name = "local"
 
-    def __init__(self, model: LoadedModel, model_name: str, library: Library) -> None:
+    def __init__(self, model: LoadedModel, model_name: str, library: Library, renderer: Renderer | None = None) -> None:
         self.model = model_name
         self.facts: Mapping[str, Any] = {
             "load_s": model.load_s,
@@ -75,7 +78,7 @@ class LocalBackend:
         }
         self._model = model
         self._library = library
-        self._prompter = Prompter(model.gguf.metadata, model.tokenizer)
+        self._prompter = Prompter(model.gguf.metadata, model.tokenizer, renderer)
         self._generator = Generator(model.decoder, model.tokenizer)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qchat-engine")
 
@@ -121,6 +124,7 @@ class LocalBackend:
         """Stop what runs and give the model's memory back."""
         self._generator.cancel()
         self._worker.shutdown()
+        self._prompter.close()
         self._model.close()
 
     def _answer(self, request: ChatRequest, emit: Emit, closed: threading.Event) -> None:

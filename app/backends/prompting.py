@@ -12,8 +12,9 @@ from typing import Any
 
 from app.engine.tokenizer import Tokenizer
 from app.errors import TemplateError
-from app.templates.environment import NO_TEMPLATE_HINT, ChatTemplate
+from app.templates.environment import NO_TEMPLATE_HINT
 from app.templates.guard import Segment
+from app.templates.isolation import IsolatedTemplate, Renderer
 from app.templates.render import Conversation, PromptTokens, render
 
 _NAMED_TOKENS = ("bos", "eos", "unknown", "padding")  # tokenizer.ggml.*_token_id
@@ -32,13 +33,15 @@ class Prompt:
 class Prompter:
     """Makes prompts for one model, from the metadata of its file and its tokenizer."""
 
-    def __init__(self, metadata: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+    def __init__(self, metadata: Mapping[str, Any], tokenizer: Tokenizer, renderer: Renderer | None = None) -> None:
+        """`renderer` may be one that was started while the model was loaded."""
         self._metadata = metadata
         self._tokenizer = tokenizer
+        self._renderer = renderer or Renderer()
 
     @cached_property
-    def template(self) -> ChatTemplate:
-        """The model's own chat template; TemplateError if it has none or it cannot be parsed."""
+    def template(self) -> IsolatedTemplate:
+        """The model's own chat template; TemplateError if it has none."""
         source = self._metadata.get("tokenizer.chat_template")
         if not isinstance(source, str) or not source:
             raise TemplateError("this model file has no chat template", NO_TEMPLATE_HINT)
@@ -47,7 +50,7 @@ class Prompter:
             token_id = self._metadata.get(f"tokenizer.ggml.{name}_token_id")
             if token_id is not None and 0 <= int(token_id) < self._tokenizer.vocab_size:
                 named[_VARIABLE_OF.get(name, f"{name}_token")] = self._tokenizer.token_text(int(token_id))
-        return ChatTemplate(source, named)
+        return IsolatedTemplate(source, named, self._renderer)
 
     @cached_property
     def _prompt_tokens(self) -> PromptTokens:
@@ -59,6 +62,10 @@ class Prompter:
     def chat(self, conversation: Conversation) -> Prompt:
         """The prompt of a conversation; raises TemplateError."""
         return self._prompt(render(self.template, conversation, self._prompt_tokens))
+
+    def close(self) -> None:
+        """End the process that renders."""
+        self._renderer.close()
 
     def raw(self, text: str) -> Prompt:
         """`text` as it is, without a template. It is somebody's text, so nothing in it becomes a control token."""

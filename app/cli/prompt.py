@@ -20,7 +20,7 @@ from app.engine.tokenizer import Tokenizer
 from app.errors import TemplateError, UsageError, printable
 from app.hub.library import Library
 from app.settings import load_settings, paths
-from app.templates.environment import ChatTemplate
+from app.templates.isolation import IsolatedTemplate, Renderer
 from app.templates.render import Conversation, render
 
 _FIELDS = ("messages", "tools", "documents", "add_generation_prompt")
@@ -88,18 +88,22 @@ def _conversation(document: Any) -> Conversation:
 
 
 def _with_template(source: str) -> Show:
+    template = IsolatedTemplate(source)
+
     def show(conversation: Conversation) -> dict[str, Any]:
-        segments = render(ChatTemplate(source), conversation)
+        segments = render(template, conversation)
         return {"text": "".join(segment.text for segment in segments), "ids": None, "control": None}
 
     return show
 
 
 def _with_model(name: str) -> Show:
+    renderer = Renderer()
+    renderer.start()  # beside the reading of the vocabulary
     with read_gguf(Library(paths().models_dir).find(name)) as gguf:
         metadata: Mapping[str, Any] = gguf.metadata
     tokenizer = Tokenizer.from_metadata(metadata)
-    prompter = Prompter(metadata, tokenizer)
+    prompter = Prompter(metadata, tokenizer, renderer)
 
     def show(conversation: Conversation) -> dict[str, Any]:
         made = prompter.chat(conversation)
