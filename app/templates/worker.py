@@ -50,6 +50,13 @@ def main() -> None:
     """Answer requests until stdin ends."""
     sys.set_int_max_str_digits(0)  # the time limit bounds this too
     _limit_files_and_memory()
+    try:
+        _serve()
+    except MemoryError:
+        sys.exit(OUT_OF_MEMORY)
+
+
+def _serve() -> None:
     _send(READY)
     held: tuple[Any, ChatTemplate] | None = None
     for line in sys.stdin.buffer:
@@ -63,10 +70,8 @@ def main() -> None:
             reply = {"text": text} if len(text) <= limit else _error(f"it wrote more than {limit:,} characters")
         except TemplateError as error:
             if isinstance(error.__cause__, MemoryError):
-                sys.exit(OUT_OF_MEMORY)
+                raise error.__cause__ from None
             reply = {"error": [error.message, error.hint, error.line]}
-        except MemoryError:
-            sys.exit(OUT_OF_MEMORY)
         _send(encode(reply))
 
 
