@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -205,7 +206,9 @@ def test_a_worker_out_of_memory_says_so(renderer: Renderer) -> None:
 
 
 def test_a_conversation_that_is_too_long_is_refused_before_it_is_sent(renderer: Renderer) -> None:
-    with pytest.raises(TemplateError, match="too long"):
+    with pytest.raises(TemplateError, match="the chat template is too long: 5,000,007 characters"):
+        IsolatedTemplate(ATTACKS["5 MB"], {}, renderer).render({})
+    with pytest.raises(TemplateError, match="the conversation is too long"):
         IsolatedTemplate(CHATML, {}, renderer).render({"messages": [{"role": "user", "content": "x" * (8 << 20)}]})
     with pytest.raises(TemplateError, match="cannot be rendered"):
         IsolatedTemplate(CHATML, {}, renderer).render({"messages": [], "x": 10**5000})
@@ -222,7 +225,10 @@ def test_the_worker_has_no_secrets_and_no_files(renderer: Renderer, monkeypatch:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
+    core = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (core[1], core[1]))  # as where people look into crashes
     process = worker_of(renderer)
+    resource.setrlimit(resource.RLIMIT_CORE, core)
     open_files = sorted(int(path.name) for path in Path(f"/proc/{process.pid}/fd").iterdir())
     os.close(reader)
     os.close(writer)
@@ -231,6 +237,13 @@ def test_the_worker_has_no_secrets_and_no_files(renderer: Renderer, monkeypatch:
     assert process.rlimit(psutil.RLIMIT_FSIZE)[0] == process.rlimit(psutil.RLIMIT_CORE)[0] == 0
     assert 0 < process.rlimit(psutil.RLIMIT_CPU)[0] < 10
     assert os.getsid(process.pid) != os.getsid(0)  # Ctrl-C in the chat does not reach it
+
+
+def test_a_worker_that_was_killed_meanwhile_is_started_again(renderer: Renderer) -> None:
+    process = worker_of(renderer)
+    process.kill()
+    process.wait()
+    assert IsolatedTemplate("next", {}, renderer).render({}) == "next"
 
 
 def test_an_interrupted_render_does_not_answer_the_next_one(
