@@ -68,7 +68,7 @@ def disagreements(path: Path, questions: tuple[str, ...], *, ignore_end: bool = 
     compared, gaps = 0, []
     with read_gguf(path) as gguf:
         tokenizer = Tokenizer.from_gguf(gguf)
-    with LlamaCpp(path, n_ctx=512, threads=2) as peer, cpu_decoder(path, threads=2, n_ctx=512) as decoder:
+    with LlamaCpp(path, n_ctx=512) as peer, cpu_decoder(path, threads=2, n_ctx=512) as decoder:
         ends = sorted(tokenizer.eos_ids)
         for question in questions:
             ids = prompt_ids(tokenizer, question)
@@ -104,6 +104,9 @@ def rewritten(gguf: GGUFFile, *, qwen2: bool, floats: bool) -> Model:
     return model
 
 
+pytestmark = pytest.mark.timeout(900)  # a thousand tokens of another engine, on whatever machine this is
+
+
 @pytest.fixture(params=["llama", "qwen2"])
 def architecture(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -112,10 +115,10 @@ def architecture(request: pytest.FixtureRequest) -> str:
 def test_float_weights_part_at_near_ties_only(architecture: str, smollm2_path: Path, tmp_path: Path) -> None:
     with read_gguf(smollm2_path) as gguf:
         path = rewritten(gguf, qwen2=architecture == "qwen2", floats=True).write(tmp_path / "f16.gguf")
-    compared, gaps = disagreements(path, QUESTIONS)
-    assert compared == GENERATED * len(QUESTIONS)
+    compared, gaps = disagreements(path, QUESTIONS[:4])  # float weights are slow
+    assert compared == GENERATED * 4
     assert max(gaps, default=0.0) < NEAR_TIE, gaps
-    assert len(gaps) < compared / 200
+    assert len(gaps) < compared / 100
 
 
 def test_quantised_weights_part_rarely(architecture: str, smollm2_path: Path, tmp_path: Path) -> None:
