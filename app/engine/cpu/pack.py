@@ -4,12 +4,13 @@ A group is `lanes` rows and is contiguous. Inside it lie planes, in this order (
 256 columns, L lanes):
 
     F32, F16, BF16   weights [nb * 32][L]
-    Q8_0             int8 [nb][8][L][4]; scales f16 [nb][L]
-    Q4_0, Q4_1       nibbles [nb][4][L][4]; scales f16 [nb][L]; Q4_1: minima f16 [nb][L]
-    Q5_0, Q5_1       the same, with bits [nb][L][4] after the nibbles
-    Q4_K, Q5_K       nibbles; Q5_K: bits; scales u8 [nb][L]; minima u8 [nb][L]; d f16 [ns][L]; dmin f16 [ns][L]
-    Q6_K             nibbles; bit pairs [nb][2][L][4]; scales i8 [nb][2][L]; d f16 [ns][L]
+    Q8_0             scales f16 [nb][L]; int8 [nb][8][L][4]
+    Q4_0, Q4_1       scales f16 [nb][L]; Q4_1: minima f16 [nb][L]; nibbles [nb][4][L][4]
+    Q5_0, Q5_1       the same, with bits [nb][L][4] before the nibbles
+    Q4_K, Q5_K       d f16 [ns][L]; dmin f16 [ns][L]; scales u8 [nb][L]; minima u8 [nb][L]; Q5_K: bits; nibbles
+    Q6_K             d f16 [ns][L]; scales i8 [nb][2][L]; bit pairs [nb][2][L][4]; nibbles
 
+The small planes come first, so that the prefetch at the end of one group brings what the next one needs at once.
 Columns come in quads of four neighbours. Quad j of a block is vector j of an int8 plane. In a nibble plane, the low
 half of vector j holds quad j and the high half quad j + 4; bit j of a bit plane tops quad j; bits 2j.. of pair vector
 h top quad 4h + j. Nothing is lost or rounded, so the instruction set that computes with a group does not matter.
@@ -75,15 +76,12 @@ def _interleave(plane: NDArray[np.generic], groups: int, lanes: int) -> U8Array:
 def _plain_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.generic]]:
     """Planes of the formats with blocks of 32. A block's nibbles are stored in the file as they are needed here."""
     rows, n_blocks = blocks.shape
-    quads = 8 if kind == GGMLType.Q8_0 else 4
-    planes: list[NDArray[np.generic]] = [blocks["qs"].view(np.uint8).reshape(rows, n_blocks, quads, 4)]
-    if "qh" in (blocks.dtype.names or ()):
+    names, quads = blocks.dtype.names or (), 8 if kind == GGMLType.Q8_0 else 4
+    planes: list[NDArray[np.generic]] = [blocks[name][..., np.newaxis] for name in ("d", "m") if name in names]
+    if "qh" in names:
         bits = np.unpackbits(np.ascontiguousarray(blocks["qh"]), axis=-1, bitorder="little")
         planes.append(_bit_plane(bits.reshape(rows, n_blocks, 32)))
-    planes.append(blocks["d"][..., np.newaxis])
-    if "m" in (blocks.dtype.names or ()):
-        planes.append(blocks["m"][..., np.newaxis])
-    return planes
+    return [*planes, blocks["qs"].view(np.uint8).reshape(rows, n_blocks, quads, 4)]
 
 
 def _k_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.generic]]:
@@ -98,17 +96,17 @@ def _k_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.gener
         shifts = np.array([0, 2, 4, 6], np.uint8)[:, np.newaxis]
         pair_plane = np.bitwise_or.reduce(high << shifts, axis=3)
         scales = blocks["scales"].reshape(rows, shape[1], 2, 1)
-        return [_nibble_plane(low), pair_plane, scales, blocks["d"][..., np.newaxis]]
+        return [blocks["d"][..., np.newaxis], scales, pair_plane, _nibble_plane(low)]
     qs = blocks["qs"].reshape(rows, n_segments, 4, 1, 32)
     low = np.concatenate((qs & 15, qs >> 4), axis=3).reshape(shape)
-    planes: list[NDArray[np.generic]] = [_nibble_plane(low)]
+    planes: list[NDArray[np.generic]] = [blocks[name][..., np.newaxis] for name in ("d", "m")]
+    for six_bits in k_scales(blocks["scales"].reshape(-1, 12)):
+        planes.append(six_bits.reshape(rows, shape[1], 1))
     if kind == GGMLType.Q5_K:
         qh = blocks["qh"].reshape(rows, n_segments, 1, 32)
         bits = qh >> np.arange(8, dtype=np.uint8)[:, np.newaxis] & np.uint8(1)
         planes.append(_bit_plane(bits.reshape(shape)))
-    for six_bits in k_scales(blocks["scales"].reshape(-1, 12)):
-        planes.append(six_bits.reshape(rows, shape[1], 1))
-    return [*planes, blocks["d"][..., np.newaxis], blocks["m"][..., np.newaxis]]
+    return [*planes, _nibble_plane(low)]
 
 
 def _nibble_plane(values: U8Array) -> U8Array:

@@ -43,7 +43,7 @@ from app.engine.cpu.kernels.vectors import (
 from app.engine.cpu.layout import BLOCK, SEGMENT
 from app.engine.formats import GGMLType
 
-AHEAD = 2048  # bytes: how far before its use a line of weights is asked for
+AHEAD = 4096  # bytes: how far before its use a line of weights is asked for
 
 
 class Lanes:
@@ -163,16 +163,17 @@ def define_plain(isa: InstructionSet, bits: int, offset: int, has_min: bool) -> 
 
     @jit
     def kernel(group: int, n_blocks: int, x: Any, n_tokens: int, out: int, stride: int, acc: int) -> None:
-        high = group + n_blocks * low_bytes
-        scales = high + n_blocks * high_bytes
+        scales = group
         minima = scales + n_blocks * scale_bytes
+        high = minima + n_blocks * scale_bytes if has_min else minima
+        low = high + n_blocks * high_bytes
         for first in range(0, n_blocks, SEGMENT):
             for t in range(n_tokens):
                 store(acc + t * 4 * width, splat(0.0))
             for block in range(first, min(first + SEGMENT, n_blocks)):
                 for line in range(0, low_bytes, 64):
-                    prefetch(group + block * low_bytes + AHEAD + line)
-                weights = unpack(group + block * low_bytes, high + block * high_bytes)
+                    prefetch(low + block * low_bytes + AHEAD + line)
+                weights = unpack(low + block * low_bytes, high + block * high_bytes)
                 dw = load_f16(scales + block * scale_bytes)
                 m = load_f16(minima + block * scale_bytes) if has_min else dw
                 for t in range(n_tokens):
@@ -206,11 +207,12 @@ def define_k(isa: InstructionSet, bits: int) -> Any:
     @jit
     def kernel(group: int, n_blocks: int, x: Any, n_tokens: int, out: int, stride: int, acc: int) -> None:
         n_segments = n_blocks // SEGMENT
-        high = group + n_blocks * low_bytes
-        scales = high + n_blocks * high_bytes
-        minima = scales + n_blocks * width
-        d_plane = minima + n_blocks * width
+        d_plane = group
         dmin_plane = d_plane + n_segments * 2 * width
+        scales = dmin_plane + n_segments * 2 * width
+        minima = scales + n_blocks * width
+        high = minima + n_blocks * width
+        low = high + n_blocks * high_bytes
         for segment in range(n_segments):
             d = load_f16(d_plane + segment * 2 * width)
             dmin = mul(load_f16(dmin_plane + segment * 2 * width), splat(-1.0))
@@ -218,8 +220,8 @@ def define_k(isa: InstructionSet, bits: int) -> Any:
                 store(acc + t * 4 * width, splat(0.0))
             for block in range(segment * SEGMENT, (segment + 1) * SEGMENT):
                 for line in range(0, low_bytes, 64):
-                    prefetch(group + block * low_bytes + AHEAD + line)
-                weights = unpack(group + block * low_bytes, high + block * high_bytes)
+                    prefetch(low + block * low_bytes + AHEAD + line)
+                weights = unpack(low + block * low_bytes, high + block * high_bytes)
                 dw = mul(d, load_u8(scales + block * width))
                 m = mul(dmin, load_u8(minima + block * width))
                 for t in range(n_tokens):
@@ -247,17 +249,18 @@ def define_q6_k(isa: InstructionSet) -> Any:
 
     @jit
     def kernel(group: int, n_blocks: int, x: Any, n_tokens: int, out: int, stride: int, acc: int) -> None:
-        high = group + n_blocks * low_bytes
-        scales = high + n_blocks * high_bytes
-        d_plane = scales + n_blocks * 2 * width
+        d_plane = group
+        scales = d_plane + n_blocks // SEGMENT * 2 * width
+        high = scales + n_blocks * 2 * width
+        low = high + n_blocks * high_bytes
         for segment in range(n_blocks // SEGMENT):
             d = load_f16(d_plane + segment * 2 * width)
             for t in range(n_tokens):
                 store(acc + t * 4 * width, splat(0.0))
             for block in range(segment * SEGMENT, (segment + 1) * SEGMENT):
                 for line in range(0, low_bytes, 64):
-                    prefetch(group + block * low_bytes + AHEAD + line)
-                w0, w1, w2, w3, w4, w5, w6, w7 = unpack(group + block * low_bytes, high + block * high_bytes)
+                    prefetch(low + block * low_bytes + AHEAD + line)
+                w0, w1, w2, w3, w4, w5, w6, w7 = unpack(low + block * low_bytes, high + block * high_bytes)
                 scale0 = load_ints(scales + block * 2 * width)
                 scale1 = load_ints(scales + block * 2 * width + width)
                 for t in range(n_tokens):
