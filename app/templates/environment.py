@@ -123,10 +123,10 @@ def _with_line(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _iterate(values: Any, line: int) -> Any:
-    """What a `for` runs over. minijinja runs over None as if it were empty; Jinja2 and this refuse it."""
+    """What a `for` runs over. minijinja runs over None as if it were empty, and over text without knowing its end."""
     if values is None:
         raise TemplateFailure(line, "for: None has no items")
-    return values
+    return list(values) if isinstance(values, str) else values
 
 
 def _raise_exception(line: int | None, message: object = "") -> NoReturn:

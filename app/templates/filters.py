@@ -37,6 +37,8 @@ def _trim(value: Any, chars: str | None = None) -> str:
 def _int(value: Any, default: Any = 0, base: int = 10) -> Any:
     """Jinja2's `do_int`: text that is no integer is tried as a float."""
     value = number(value)
+    if value is UNDEFINED:
+        raise TypeError("an undefined value is no number")
     try:
         return int(value, base) if isinstance(value, str) else int(value)
     except (TypeError, ValueError):
@@ -58,7 +60,7 @@ def _indent(text: Any, width: int | str = 4, first: bool = False, blank: bool = 
     """Jinja2's `do_indent`: every line but the first, and no empty one unless `blank`."""
     check_width(len(width) if isinstance(width, str) else width, MAX_INDENT)
     margin = width if isinstance(width, str) else " " * width
-    head, *rest = (str(text) + "\n").splitlines()
+    head, *rest = (text + "\n").splitlines()  # fails for what is not text, as in Jinja2
     check_size(len(head) + sum(len(line) + len(margin) + 1 for line in rest))
     lines = [margin + line if line or blank else line for line in rest]
     return (margin if first else "") + "\n".join([head, *lines])
@@ -70,10 +72,10 @@ def _title(text: Any) -> str:
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
-    text, old, new = str(text), str(old), str(new)
+    before, old, new = str(text), str(old), str(new)
     if len(new) > len(old):
-        check_size((len(text) + 1) * (len(new) + 1))
-    return text.replace(old, new, -1 if count is None else count)
+        check_size((len(before) + 1) * (len(new) + 1))
+    return before.replace(old, new, -1 if count is None else count)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

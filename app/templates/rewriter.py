@@ -3,7 +3,7 @@
 minijinja has no hook for a method that it does not know, and hands an undefined value to Python as None. Both are
 decided by tokens alone, so the template is rewritten before it is compiled:
 
-    receiver.method(args)      -> __method(receiver|default(__undefined),"method",LINE,args)     names of `runtime.METHODS`
+    receiver.method(args)      -> __method(receiver|default(__undefined),"method",LINE,args)     `methods.METHODS`
     value|filter(args)         -> value|default(__undefined)|__filter(LINE,args)                 filters of our own
     value is test              -> value|default(__undefined) is test                             tests of our own
     "format" % value           -> "format"|__format(LINE,value)
@@ -73,8 +73,9 @@ class _TagRewriter:
             self._method(i)
             self._test(i)
             self._filter(i)
-            self._format(i)
             self._raise(i)
+        for i in reversed(range(len(self._tokens))):  # inner ones first, and around what the methods have become
+            self._format(i)
         self._for()
         count = iter(range(len(self._tokens)))
         return "".join(t.text if t.kind == "space" else self._edited(next(count)) for t in self._all)
@@ -100,12 +101,8 @@ class _TagRewriter:
 
     def _test(self, i: int) -> None:
         e = self._expression
-        if (
-            i > 0
-            and e.at(i, "is")
-            and not e.at(i - 1, ".", "|")
-            and e.at(i + 2 if e.at(i + 1, "not") else i + 1, *TESTS)
-        ):
+        name = i + 2 if e.at(i + 1, "not") else i + 1
+        if i > 0 and e.at(i, "is") and not e.at(i - 1, ".", "|") and e.at(name, *TESTS):
             self._before[i] = f"{_DEFAULT} " + self._before[i]
 
     def _filter(self, pipe: int) -> None:
@@ -122,8 +119,22 @@ class _TagRewriter:
     def _format(self, percent: int) -> None:
         e = self._expression
         if e.at(percent, "%") and e.is_string(percent - 1) and percent + 1 < len(e):
+            last = e.operand_end(percent + 1)
             self._instead[percent] = f"|{FORMAT}({self._tokens[percent].line},"
-            self._after[e.operand_end(percent + 1)] += ")"
+            if e.partner.get(percent + 1) == last and e.at(percent + 1, "("):
+                self._default_each(percent + 2, last)
+            else:
+                self._after[last] += _DEFAULT
+            self._after[last] += ")"
+
+    def _default_each(self, first: int, end: int) -> None:
+        """Each of the comma-separated expressions in `first` to `end` (without) keeps an undefined value."""
+        e = self._expression
+        while first < end:
+            comma = min(e.next_outside_brackets(first, ","), end)
+            self._before[first] = "(" + self._before[first]
+            self._after[comma - 1] += f"){_DEFAULT}"
+            first = comma + 1
 
     def _raise(self, i: int) -> None:
         e = self._expression

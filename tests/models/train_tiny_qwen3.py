@@ -1,9 +1,10 @@
 """Trains the tiny Qwen3 of the tests and writes its GGUF files. Run by hand, never in CI; needs PyTorch and jinja2.
 
-    python -m tests.models.train_tiny_qwen3 --layers 4 --steps 700 --out tests/data/tiny-qwen3
+    python -m tests.models.train_tiny_qwen3 --layers 2 --steps 900 --mixtures q8_0 --out two
 
-One CPU core needs about half an hour. The text, the initial weights and the order of the chats come from fixed seeds;
-the rounding of the sums depends on the machine, so a second run gives another model, as good.
+tests/data/README.md has the runs that made the committed files. The text, the initial weights and the order of the
+chats come from fixed seeds; the rounding of the sums depends on the machine, so a second run gives another model, about
+as good.
 """
 
 from __future__ import annotations

@@ -5,11 +5,36 @@ from __future__ import annotations
 import functools
 import json
 import time
-from typing import Any, NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
 
 import jinja2
-from jinja2.ext import loopcontrols
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from app.errors import TemplateError
+from app.templates.environment import ChatTemplate
+
+
+class Raised(jinja2.TemplateError):
+    """The template called `raise_exception`."""
+
+
+class Generation(Extension):
+    """`{% generation %}...{% endgeneration %}`: transformers prints the body, as a call block of its own."""
+
+    tags: ClassVar[set[str]] = {"generation"}
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+    def _body(self, caller: Callable[[], str]) -> str:
+        return caller()
 
 
 def reference_render(source: str, variables: dict[str, Any]) -> str:
@@ -17,12 +42,14 @@ def reference_render(source: str, variables: dict[str, Any]) -> str:
     return _compiled(source).render(**variables)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)  # one template is compared at a time; a corpus need not stay in memory
 def _compiled(source: str) -> jinja2.Template:
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+    )
 
     def raise_exception(message: str) -> NoReturn:
-        raise jinja2.TemplateError(message)
+        raise Raised(message)
 
     def tojson(value: Any, **options: Any) -> str:
         return json.dumps(value, **{"ensure_ascii": False, **options})
@@ -30,3 +57,39 @@ def _compiled(source: str) -> jinja2.Template:
     environment.filters["tojson"] = tojson
     environment.globals.update(raise_exception=raise_exception, strftime_now=time.strftime)
     return environment.from_string(source)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a render came to: its text, or `raise_exception`'s message, or some other failure."""
+
+    text: str | None = None
+    raised: str | None = None
+
+
+def reference_outcome(source: str, variables: dict[str, Any]) -> Outcome:
+    """What the reference makes of it. Its other errors are of many classes, so any counts as one."""
+    try:
+        return Outcome(reference_render(source, variables))
+    except Raised as error:
+        return Outcome(raised=str(error))
+    except Exception:
+        return Outcome()
+
+
+def outcome(template: ChatTemplate, variables: dict[str, Any]) -> Outcome:
+    """What our template makes of it; anything but a TemplateError escapes, for it would be a bug."""
+    try:
+        return Outcome(template.render(variables))
+    except TemplateError as error:
+        _, refused, message = error.message.partition("the chat template refused this conversation: ")
+        return Outcome(raised=message) if refused else Outcome()
+
+
+def same(ours: Outcome, reference: Outcome) -> bool:
+    """Equal texts or equal refusals, whose message we escape and cut for the terminal."""
+    if reference.raised is None or ours.raised is None:
+        return ours == reference
+    return ours.raised.removesuffix("…")[:100] == reference.raised.encode("unicode_escape").decode()[:100] or (
+        ours.raised.removesuffix("…")[:100] == reference.raised[:100]
+    )
