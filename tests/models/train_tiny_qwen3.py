@@ -3,8 +3,8 @@
     python -m tests.models.train_tiny_qwen3 --layers 2 --steps 900 --mixtures q8_0 --out two
 
 tests/data/README.md has the runs that made the committed files. The text, the initial weights and the order of the
-chats come from fixed seeds; the rounding of the sums depends on the machine, so a second run gives another model, about
-as good.
+chats come from fixed seeds; the rounding of the sums depends on the machine, so a second run gives another model,
+about as good.
 """
 
 from __future__ import annotations
