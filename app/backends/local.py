@@ -47,14 +47,11 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
     path = ensure_model(settings.model, library, progress, notify)
     renderer = Renderer()
     renderer.start()  # beside the loading
-    from app.engine.model import load_model  # noqa: PLC0415 - numba; not before the model is known to exist
+    from app.engine.model import load_configured  # noqa: PLC0415 - slow; not before the model is known to exist
 
-    model = load_model(
+    model = load_configured(
+        settings,
         path,
-        threads=settings.threads or None,
-        n_ctx=settings.ctx or None,
-        kv=settings.kv,
-        lm_head=settings.lm_head,
         on_progress=lambda _stage, done, total: progress("loading the model", done, total),
         notify=notify,
     )

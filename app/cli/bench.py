@@ -11,7 +11,7 @@ from app.cli.options import engine_options, setting_flags
 from app.cli.progress import ProgressLine
 from app.cli.terminal import write_json
 from app.engine.benchmark import measure
-from app.engine.model import load_model
+from app.engine.model import load_configured
 from app.hub import Library, ensure_model
 from app.hub.describe import main_quantisation
 from app.settings import load_settings, paths
@@ -48,14 +48,7 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
     library = Library(paths().models_dir)
     with ProgressLine() as progress:
         path = ensure_model(settings.model, library, progress, progress.say)
-        loaded = load_model(
-            path,
-            threads=settings.threads or None,
-            n_ctx=settings.ctx or None,
-            kv=settings.kv,
-            lm_head=settings.lm_head,
-            notify=progress.say,
-        )
+        loaded = load_configured(settings, path, notify=progress.say)
         try:
             measured = measure(loaded, repetitions, lambda what: progress(what, 0, None))
         finally:

@@ -39,11 +39,6 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def wants_colour(stream: TextIO | None) -> bool:
-    """A terminal, and NO_COLOR is not set to anything (an empty value counts as unset, see no-color.org)."""
-    return is_terminal(stream) and not os.environ.get("NO_COLOR")
-
-
 def write_json(document: Any) -> None:
     """One JSON document and a newline on stdout: readable, valid UTF-8, and safe to look at in a terminal."""
     import json  # noqa: PLC0415 - --help does without

@@ -20,6 +20,7 @@ from app.engine.memory import give_back_unused
 from app.engine.spec import ModelSpec
 from app.engine.tokenizer import Tokenizer
 from app.errors import UsageError
+from app.settings import Settings
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -106,6 +107,25 @@ def load_model(
         path=Path(path), gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, isa=isa.name, threads=n_threads,
         kv=kv, resident_bytes=weights.n_bytes, load_s=time.perf_counter() - started, notes=notes,
     )  # fmt: skip
+
+
+def load_configured(
+    settings: Settings,
+    path: Path,
+    *,
+    on_progress: OnProgress | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> LoadedModel:
+    """`load_model` with what the settings say."""
+    return load_model(
+        path,
+        threads=settings.threads or None,
+        n_ctx=settings.ctx or None,
+        kv=settings.kv,
+        lm_head=settings.lm_head,
+        on_progress=on_progress,
+        notify=notify,
+    )
 
 
 def _say_nothing(message: str) -> None:

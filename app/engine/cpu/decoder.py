@@ -140,7 +140,7 @@ class CpuDecoder:
         words[Ctx.N_THREADS], words[Ctx.N_LAYERS] = self.pool.n_threads, spec.n_layers
         words[Ctx.D_MODEL], words[Ctx.D_FF] = spec.d_model, spec.d_ff
         words[Ctx.N_HEADS], words[Ctx.N_KV_HEADS], words[Ctx.HEAD_DIM] = spec.n_heads, spec.n_kv_heads, spec.head_dim
-        words[Ctx.KV_KIND], words[Ctx.QK_NORM] = self.cache.kind, spec.qk_norm
+        words[Ctx.KV_KIND] = self.cache.kind
         words[Ctx.NORM_EPS] = float_bits(spec.norm_eps)
         words[Ctx.ATTENTION_SCALE] = float_bits(spec.head_dim**-0.5)
         words[Ctx.LAYERS], words[Ctx.HEAD] = self._weights.layers, self._weights.head

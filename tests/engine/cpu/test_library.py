@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from app.engine.cpu import library
 from app.engine.cpu.isa import choose
+from app.engine.cpu.pool import Pool
 from app.errors import QChatError
 
 ROOT = Path(__file__).parents[3]
@@ -66,6 +69,16 @@ def test_the_name_changes_with_the_sources(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
     (tmp_path / "kernel.py").write_text("other")
     assert library.object_path(choose()).name != before.name
+
+
+def test_machine_code_lives_as_long_as_the_threads_that_run_it() -> None:
+    pool = Pool(library.load_kernels(choose(), lambda _: None), 2)  # nobody else holds the kernels
+    gc.collect()
+    memory, sums = np.full(1 << 16, 1, np.uint8), np.zeros(2, np.int32)
+    table = np.array([memory.ctypes.data, memory.nbytes, 2, sums.ctypes.data], np.int64)  # as layout.Stream
+    pool.stream(table.ctypes.data)
+    pool.close()
+    assert sums.tolist() == [(0x01010101 * (memory.nbytes // 8)) & 0x7FFFFFFF] * 2  # int32, wrapping
 
 
 def test_running_a_model_imports_no_numba() -> None:

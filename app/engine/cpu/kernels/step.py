@@ -39,8 +39,6 @@ from app.engine.formats import GGMLType
 SPINS = 4000  # looks at the barrier before a waiting thread starts to give its core away
 ROW_TILE = 8  # tokens of a prompt chunk that share one walk over the keys
 
-# Enum members as plain ints: numba freezes globals, and the names keep the tables readable.
-N_TOKENS, START, N_LOGITS, N_THREADS = int(Ctx.N_TOKENS), int(Ctx.START), int(Ctx.N_LOGITS), int(Ctx.N_THREADS)
 FLOATS = (int(GGMLType.F32), int(GGMLType.F16), int(GGMLType.BF16))
 
 
@@ -65,7 +63,7 @@ def layer_table(ctx: int, layer: int) -> int:
 @jit
 def barrier(ctx: int, epoch: int) -> int:
     """Wait until every thread is here. Spins briefly, then yields its core at each look."""
-    n_threads = word(ctx, N_THREADS)
+    n_threads = word(ctx, Ctx.N_THREADS)
     if n_threads > 1:
         arrivals = word(ctx, Ctx.SYNC) + Sync.ARRIVALS
         target = (epoch + 1) * n_threads
@@ -102,7 +100,7 @@ def scratch(ctx: int, tid: int) -> int:
 @jit
 def activations(ctx: int, tid: int) -> Any:
     """Where this step's activations are: (int8, scales, sums, floats). Large steps share them, small ones do not."""
-    n_tokens = word(ctx, N_TOKENS)
+    n_tokens = word(ctx, Ctx.N_TOKENS)
     base = scratch(ctx, tid) if n_tokens <= SMALL_STEP else word(ctx, Ctx.SHARED)
     return (
         base,
@@ -122,8 +120,8 @@ def prepare(
     """
     x = activations(ctx, tid)
     row_buffer = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_ROW)
-    small = word(ctx, N_TOKENS) <= SMALL_STEP
-    n_threads = word(ctx, N_THREADS)
+    small = word(ctx, Ctx.N_TOKENS) <= SMALL_STEP
+    n_threads = word(ctx, Ctx.N_THREADS)
     for t in range(count):
         if not small and t % n_threads != tid:
             continue
@@ -155,9 +153,9 @@ def finish_head(ctx: int, layer: int, head: int, rows: int) -> None:
     index = head if is_query else (head - n_heads if is_key else head - n_heads - n_kv_heads)
     bias = word(table, Layer.Q_BIAS if is_query else (Layer.K_BIAS if is_key else Layer.V_BIAS))
     norm = word(table, Layer.Q_NORM if is_query else Layer.K_NORM)
-    for t in range(word(ctx, N_TOKENS)):
+    for t in range(word(ctx, Ctx.N_TOKENS)):
         row = rows + t * head_dim * 4
-        position = word(ctx, START) + t
+        position = word(ctx, Ctx.START) + t
         if bias != 0:
             add_row(row, bias + index * head_dim * 4, head_dim)
         if is_query or is_key:
@@ -180,8 +178,8 @@ def finish_head(ctx: int, layer: int, head: int, rows: int) -> None:
 @jit
 def attend_small(ctx: int, tid: int, layer: int, phase: int) -> None:
     """Few tokens: one piece is (KV head, chunk); results go to PARTIALS for phase 3 to combine."""
-    n_kv_heads, head_dim, n_tokens = word(ctx, Ctx.N_KV_HEADS), word(ctx, Ctx.HEAD_DIM), word(ctx, N_TOKENS)
-    n_heads, start, max_chunks = word(ctx, Ctx.N_HEADS), word(ctx, START), word(ctx, Ctx.MAX_CHUNKS)
+    n_kv_heads, head_dim, n_tokens = word(ctx, Ctx.N_KV_HEADS), word(ctx, Ctx.HEAD_DIM), word(ctx, Ctx.N_TOKENS)
+    n_heads, start, max_chunks = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.START), word(ctx, Ctx.MAX_CHUNKS)
     group = n_heads // n_kv_heads
     record = (head_dim + 2) * 4
     n_chunks = (start + n_tokens - 1) // CHUNK + 1
@@ -212,8 +210,8 @@ def combine_small(ctx: int, tid: int) -> int:
     record = (head_dim + 2) * 4
     state = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_STATE)
     out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_ATTENTION)
-    for t in range(word(ctx, N_TOKENS)):
-        n_chunks = (word(ctx, START) + t) // CHUNK + 1
+    for t in range(word(ctx, Ctx.N_TOKENS)):
+        n_chunks = (word(ctx, Ctx.START) + t) // CHUNK + 1
         for head in range(n_heads):
             parts = word(ctx, Ctx.PARTIALS) + (t * n_heads + head) * max_chunks * record
             copy_part(state, parts, head_dim)
@@ -226,8 +224,8 @@ def combine_small(ctx: int, tid: int) -> int:
 @jit
 def attend_large(ctx: int, tid: int, layer: int, phase: int) -> None:
     """A prompt chunk: one piece is (KV head, tile of tokens), which walks the chunks in order and merges as it goes."""
-    n_kv_heads, head_dim, n_tokens = word(ctx, Ctx.N_KV_HEADS), word(ctx, Ctx.HEAD_DIM), word(ctx, N_TOKENS)
-    n_heads, start = word(ctx, Ctx.N_HEADS), word(ctx, START)
+    n_kv_heads, head_dim, n_tokens = word(ctx, Ctx.N_KV_HEADS), word(ctx, Ctx.HEAD_DIM), word(ctx, Ctx.N_TOKENS)
+    n_heads, start = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.START)
     group = n_heads // n_kv_heads
     record = (head_dim + 2) * 4
     tiles = (n_tokens + ROW_TILE - 1) // ROW_TILE
@@ -286,7 +284,7 @@ def define_step(isa: InstructionSet) -> Any:
         q, k, v = word(table, Layer.Q), word(table, Layer.K), word(table, Layer.V)
         floats = is_float(q) or is_float(k) or is_float(v)
         ints = not (is_float(q) and is_float(k) and is_float(v))
-        n_tokens, n = word(ctx, N_TOKENS), word(ctx, Ctx.D_MODEL)
+        n_tokens, n = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.D_MODEL)
         norm = word(table, Layer.ATTN_NORM)
         epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
         n_heads, n_kv_heads = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.N_KV_HEADS)
@@ -307,7 +305,7 @@ def define_step(isa: InstructionSet) -> Any:
     @jit
     def project_residual(ctx: int, tid: int, matrix: int, phase: int) -> None:
         """Phases 3 and 5: a projection back to d_model that is added to the residual stream."""
-        n_tokens, n = word(ctx, N_TOKENS), word(ctx, Ctx.D_MODEL)
+        n_tokens, n = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.D_MODEL)
         n_groups, piece = word(matrix, Matrix.N_GROUPS), word(matrix, Matrix.PIECE)
         out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT)
         while True:
@@ -327,7 +325,7 @@ def define_step(isa: InstructionSet) -> Any:
         gate, up = word(table, Layer.GATE), word(table, Layer.UP)
         floats = is_float(gate) or is_float(up)
         ints = not (is_float(gate) and is_float(up))
-        n_tokens, n, n_ff = word(ctx, N_TOKENS), word(ctx, Ctx.D_MODEL), word(ctx, Ctx.D_FF)
+        n_tokens, n, n_ff = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.D_MODEL), word(ctx, Ctx.D_FF)
         norm = word(table, Layer.FFN_NORM)
         epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
         n_groups, piece = word(gate, Matrix.N_GROUPS), word(gate, Matrix.PIECE)
@@ -347,10 +345,10 @@ def define_step(isa: InstructionSet) -> Any:
     @jit
     def lm_head(ctx: int, tid: int, phase: int, epoch: int) -> int:
         """The last phase: logits of the last N_LOGITS rows."""
-        matrix, rows, n = word(ctx, Ctx.HEAD), word(ctx, N_LOGITS), word(ctx, Ctx.D_MODEL)
+        matrix, rows, n = word(ctx, Ctx.HEAD), word(ctx, Ctx.N_LOGITS), word(ctx, Ctx.D_MODEL)
         if rows == 0:
             return epoch
-        first_row = word(ctx, N_TOKENS) - rows
+        first_row = word(ctx, Ctx.N_TOKENS) - rows
         floats = is_float(matrix)
         norm = word(ctx, Ctx.OUTPUT_NORM)
         epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), first_row, rows, n, norm, not floats, floats)
@@ -369,7 +367,7 @@ def define_step(isa: InstructionSet) -> Any:
 
     @jit
     def step(ctx: int, tid: int) -> None:
-        n_tokens, sync = word(ctx, N_TOKENS), word(ctx, Ctx.SYNC)
+        n_tokens, sync = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.SYNC)
         small = n_tokens <= SMALL_STEP
         last = word(ctx, Ctx.N_LAYERS) * PHASES
         epoch = types.int64(0)

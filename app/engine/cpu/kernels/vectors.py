@@ -19,7 +19,7 @@ from numba.extending import models, register_model
 
 from app.engine.cpu.layout import WIDE
 
-I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 F16, F32, POINTER = ir.HalfType(), ir.FloatType(), ir.PointerType()
 ELEMENTS = {"f32": F32, "f16": F16, "i32": I32, "i16": I16, "i8": I8}
 
