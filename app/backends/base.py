@@ -23,6 +23,7 @@ __all__ = [
     "Done",
     "Event",
     "FinishReason",
+    "Generated",
     "Notice",
     "Progress",
     "Thinking",
@@ -42,6 +43,13 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Generated:
+    """Tokens of the reply so far, thinking included. A backend that does not know leaves these out."""
+
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Done:
     """The last event of a reply that was not cancelled. A backend that does not know token ids leaves them empty."""
 
@@ -51,7 +59,7 @@ class Done:
     answer_ids: Sequence[int] = ()  # of the whole reply, thinking included, without the token that ended it
 
 
-Event = Thinking | Answer | ToolCall | Progress | Notice | Done
+Event = Thinking | Answer | ToolCall | Progress | Generated | Notice | Done
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class Backend(Protocol):
 
     name: str  # "local"
     model: str  # the model that answers
-    facts: Mapping[str, Any]  # what `--stats` tells about it: load_s, isa, threads, notes, ...
+    facts: Mapping[str, Any]  # what `--stats` tells about it: load_s, ctx, isa, threads, notes, ...
 
     async def models(self) -> Sequence[str]:
         """The names of the models that it offers."""

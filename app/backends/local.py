@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from app.backends.base import Answer, ChatRequest, Done, Event, FinishReason, Notice, Progress, ToolCall
+from app.backends.base import Answer, ChatRequest, Done, Event, FinishReason, Generated, Notice, Progress, ToolCall
 from app.backends.context import Message, answer_room, fit
 from app.backends.prompting import Prompt, Prompter
 from app.engine.generate import GenerationSettings, Generator
@@ -67,6 +67,7 @@ class LocalBackend:
         self.model = model_name
         self.facts: Mapping[str, Any] = {
             "load_s": model.load_s,
+            "ctx": model.decoder.n_ctx,
             "isa": model.isa,
             "threads": model.threads,
             "kv": model.kv,
@@ -139,6 +140,7 @@ class LocalBackend:
         for piece in pieces:
             if piece.token_id is not None:
                 answer_ids.append(piece.token_id)
+                emit(Generated(len(answer_ids)))
             reply.push(piece.text)
             if reply.stopped:
                 self._generator.cancel()  # ends the stream within one step, with its usage complete

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.backends.base import Answer, ChatRequest, Done, Event, Notice, Progress, Thinking, ToolCall
+from app.backends.base import Answer, ChatRequest, Done, Event, Generated, Notice, Progress, Thinking, ToolCall
 from app.backends.local import LocalBackend
 from app.errors import ContextOverflowError, TemplateError
 from app.hub import Library
@@ -31,7 +31,12 @@ def backend_of(model: ScriptedModel) -> LocalBackend:
 
 
 def chat(model: ScriptedModel, *requests: ChatRequest) -> list[Event]:
-    """The events of all the requests in turn, with neighbouring text joined."""
+    """The events of all the requests in turn but the token counts, with neighbouring text joined."""
+    return joined(chat_events(model, *requests))
+
+
+def chat_events(model: ScriptedModel, *requests: ChatRequest) -> list[Event]:
+    """The events of all the requests in turn, as they came."""
 
     async def run() -> list[Event]:
         backend = backend_of(model)
@@ -39,12 +44,12 @@ def chat(model: ScriptedModel, *requests: ChatRequest) -> list[Event]:
         await backend.close()
         return events
 
-    return joined(asyncio.run(run()))
+    return asyncio.run(run())
 
 
 def joined(events: Sequence[Event]) -> list[Event]:
     merged: list[Event] = []
-    for event in events:
+    for event in (e for e in events if not isinstance(e, Generated)):
         last = merged[-1] if merged else None
         if isinstance(event, (Thinking, Answer)) and type(last) is type(event):
             merged[-1] = replace(last, text=last.text + event.text)
@@ -60,6 +65,13 @@ def said(events: Sequence[Event]) -> list[Event]:
 def done(events: Sequence[Event]) -> Done:
     assert isinstance(events[-1], Done)
     return events[-1]
+
+
+def test_the_tokens_so_far_are_counted_as_they_come() -> None:
+    events = chat_events(ScriptedModel("hello"), request())
+    counts = [event.tokens for event in events if isinstance(event, Generated)]
+    assert counts == list(range(1, len(done(events).answer_ids) + 1))
+    assert len(counts) == 5
 
 
 def test_thinking_answer_and_done_come_in_order_with_ids_and_usage() -> None:

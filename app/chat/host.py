@@ -1,0 +1,75 @@
+"""The one backend that is open in this process, opened when a chat first needs it.
+
+A model takes gigabytes, so there is never a second one: another model is opened after the first is closed. Opening
+cannot be stopped half-way; whoever stops waiting for it leaves it to finish, and the next question finds it open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from app.backends.base import Backend, Notice, Progress
+from app.backends.registry import open_backend
+from app.settings import Settings
+
+Report = Callable[[Progress | Notice], None]
+_Key = tuple[object, ...]
+
+
+class BackendHost:
+    """Hands out the backend that settings name. For one event loop; a reply must have ended before the next `get`."""
+
+    def __init__(self, open_backend: Callable[[Settings, Report], Backend] = open_backend) -> None:
+        self._open = open_backend
+        self._key: _Key | None = None
+        self._opening: asyncio.Task[Backend] | None = None
+        self._report: Report = _ignore
+
+    @property
+    def current(self) -> Backend | None:
+        """The backend that is open, if one is."""
+        task = self._opening
+        return task.result() if task and task.done() and not task.cancelled() and not task.exception() else None
+
+    async def get(self, settings: Settings, report: Report) -> Backend:
+        """The backend for `settings`; `report` hears, on the event loop, how far opening it is. Raises QChatError."""
+        key = _key(settings)
+        self._report = report
+        try:
+            if self._opening is None or self._key != key:
+                await self.close()
+                self._key = key
+                self._opening = asyncio.ensure_future(asyncio.to_thread(self._open, settings, self._reporter()))
+            opening = self._opening
+            try:
+                return await asyncio.shield(opening)
+            except Exception:
+                if self._opening is opening:
+                    self._opening = None  # a failure is not kept: the file may be there the next time
+                raise
+        finally:
+            self._report = _ignore
+
+    async def close(self) -> None:
+        """Give the model's memory back; waits for an opening that has begun."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return
+        await asyncio.wait([opening])
+        if not opening.cancelled() and not opening.exception():
+            await opening.result().close()
+
+    def _reporter(self) -> Report:
+        loop = asyncio.get_running_loop()
+        return lambda event: loop.call_soon_threadsafe(lambda: self._report(event))  # type: ignore[return-value]
+
+
+def _key(settings: Settings) -> _Key:
+    """Everything that a backend was opened with; sampling and the like come with each request."""
+    s = settings
+    return (s.backend, s.model, s.ctx, s.kv, s.threads, s.device, s.lm_head)
+
+
+def _ignore(_event: Progress | Notice) -> None:
+    pass
