@@ -1,8 +1,8 @@
-"""Everything that a person can have qchat do, once: the keys, the slash commands, the palette and the help read it here.
+"""Everything that a person can have qchat do, once: keys, slash commands, the palette and the help read it here.
 
-An action has an id, which is also the method of a front end that does it (`action_new_chat` in the app, the same name in
-the REPL) and the name under `[keys]` in config.toml. Only what is listed here is a command: any other text that begins
-with a slash is a message (`/tmp/x.py, what is it?`, `/no_think hi`), and a near miss is asked about.
+An action has an id, which is also the method of a front end that does it (`action_new_chat` in the app and in the REPL)
+and the name under `[keys]` in config.toml. Only what is listed here is a command: any other text that begins with a
+slash is a message (`/tmp/x.py, what is it?`, `/no_think hi`), and a near miss is asked about.
 """
 
 from __future__ import annotations
