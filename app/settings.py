@@ -20,6 +20,7 @@ from app.errors import SettingsError, printable
 
 Value = str | int | float | bool | None
 
+KEYS = "keys."  # the table of key bindings: its names are the app's actions, which this module does not know
 OWN = "model"  # the word for "what the model itself says"; None in `Settings`
 
 # QCHAT_* variables that are not settings: places, debugging, and switches of the engine
@@ -101,6 +102,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "threads": Rule(int, 0, 1024),
         "device": Rule(str, choices=("auto", "cpu", "cuda")),
         "lm_head": Rule(str, choices=("q4_0",), own=True),
+        "theme": Rule(str),
         "sampling.temperature": Rule(float, 0, 100, own=True),
         "sampling.top_k": Rule(int, 0, 1_000_000_000, own=True),
         "sampling.top_p": Rule(float, 0, 1, own=True),
@@ -142,7 +144,9 @@ class Settings:
     threads: int  # 0: physical cores
     device: str
     lm_head: str | None
+    theme: str
     sampling: SamplingSettings
+    keys: Mapping[str, str]  # action -> keys, from the [keys] table; the app checks them
     sources: Mapping[str, str]  # "sampling.top_p" -> "the flag", "QCHAT_SAMPLING_TOP_P", a file's path or "default"
 
     def items(self) -> Iterator[tuple[str, Value]]:
@@ -153,6 +157,8 @@ class Settings:
             if key == "thinking" and value is not None:
                 value = "on" if value else "off"
             yield key, OWN if value is None else value
+        for action, keys in self.keys.items():
+            yield KEYS + action, keys
 
 
 @dataclass(frozen=True)
@@ -247,9 +253,12 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Settings:
             values[key] = _checked(key, flag, "the command line")
             sources[key] = "command line"
     sampling = {k.removeprefix("sampling."): v for k, v in values.items() if k.startswith("sampling.")}
+    keys = {k.removeprefix(KEYS): str(v) for k, v in values.items() if k.startswith(KEYS)}
     top: dict[str, Any] = {k: v for k, v in values.items() if "." not in k}
     top["thinking"] = None if top["thinking"] is None else top["thinking"] == "on"
-    return Settings(**top, sampling=SamplingSettings(**sampling), sources=MappingProxyType(sources))  # type: ignore[arg-type]
+    return Settings(
+        **top, sampling=SamplingSettings(**sampling), keys=MappingProxyType(keys), sources=MappingProxyType(sources)
+    )  # type: ignore[arg-type]
 
 
 def _environment() -> dict[str, str]:
@@ -276,7 +285,7 @@ def _flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _checked(key: str, value: Any, where: str) -> Value:
-    rule = RULES.get(key)
+    rule = Rule(str) if key.startswith(KEYS) else RULES.get(key)
     if rule is None:
         raise SettingsError(f"{where}: no setting is called {printable(key)}", _suggest(key, list(RULES)))
     try:

@@ -29,6 +29,7 @@ def test_every_setting_has_a_default_and_a_comment() -> None:
     text = (shipped_config_dir() / "defaults.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     sampling = tables.pop("sampling")
+    assert tables.pop("keys") == {}
     assert set(tables) | {f"sampling.{key}" for key in sampling} == set(RULES)
     lines = text.splitlines()
     for number, line in enumerate(lines):
@@ -43,6 +44,17 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert settings.thinking is None and settings.lm_head is None and settings.show_thinking is False
     assert set(vars(settings.sampling).values()) == {None}
     assert set(settings.sources.values()) == {"default"}
+
+
+def test_keys_are_any_names_with_text_and_come_from_the_file_alone() -> None:
+    file = write_config('[keys]\nnew_chat = "f5"\nstop = ""\n')
+    settings = load_settings()
+    assert settings.keys == {"new_chat": "f5", "stop": ""}
+    assert settings.sources["keys.new_chat"] == str(file)
+    assert ("keys.new_chat", "f5") in settings.items()
+    write_config("[keys]\nnew_chat = 5\n")
+    with pytest.raises(SettingsError, match=r"keys\.new_chat = 5 is not allowed"):
+        load_settings()
 
 
 def test_a_flag_beats_the_environment_beats_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
