@@ -1,23 +1,31 @@
 """A reply's text, as it arrives in pieces of any size, split into thinking, answer and tool calls.
 
 The one place that knows these tags: the screen, the disk, `--json` and the next prompt all get what it returns. The
-result does not depend on where the pieces were cut. Newlines next to a tag belong to the tag, because templates write
-them (`<think>\\n` ... `\\n</think>\\n\\n`); every other character comes out once. Only a tail that can still become a
-tag is held back.
+result does not depend on where the pieces were cut, and the time is linear in the length. Newlines next to a tag belong
+to the tag, because templates write them (`<think>\\n` ... `\\n</think>\\n\\n`); every other character comes out once.
+Only a tail that can still become a tag is held back, and a call for as long as it can be one.
+
+Tags inside the JSON strings of a call are its own, so it ends at the first `</tool_call>` outside of them. It can be a
+call until a character comes that JSON does not allow there. A raw line end inside a string is one: a forgotten quote
+makes what follows look like a string, but by the end of the line it is found out. A *broken call* is one that was found
+out, or whose object is not a call's, or that the reply ends in. It is text up to the first end tag, even where that
+stands in what looked like a string, with a notice behind it; from that tag on the text is read anew.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
 
 from app.errors import printable
+from app.templates.tool_call import CALL, END_CALL, CallScanner, ToolCall, Verdict, parse_call
+
+__all__ = ["Answer", "Notice", "Part", "ReplySplitter", "Thinking", "ToolCall"]
 
 THINK, END_THINK = "<think>", "</think>"
-CALL, END_CALL = "<tool_call>", "</tool_call>"
+
+_NOTICE_LENGTH = 40  # characters of a broken call that its notice repeats
 
 
 @dataclass(frozen=True)
@@ -35,15 +43,6 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class ToolCall:
-    """A whole call. `raw` is the text of it as the model wrote it, tags included."""
-
-    name: str
-    arguments: dict[str, Any]
-    raw: str
-
-
-@dataclass(frozen=True)
 class Notice:
     """Something that a person should know about this reply."""
 
@@ -54,83 +53,143 @@ Part = Thinking | Answer | ToolCall | Notice
 
 
 class ReplySplitter:
-    """Splits one reply. Push its text as it comes, then flush; both return the parts that became certain."""
+    """Splits one reply. Push its text as it comes, then flush; both return the parts that became certain.
+
+    What was read but is not decided (white space before the first word, newlines that may belong to a tag, an open
+    call) is `_kept`, from earlier pushes, and `_text[_start:_at]`. The rest of `_text` is still to be read.
+    """
 
     def __init__(self, starts_in_thinking: bool) -> None:
         """`starts_in_thinking`: the prompt itself ends in an open `<think>` (see `render.starts_in_thinking`)."""
-        self._held = ""
+        self._kept: list[str] = []
+        self._text = ""
+        self._start = self._at = 0
         self._parts: list[Part] = []
         self._text_part: type[Thinking] | type[Answer] = Thinking if starts_in_thinking else Answer
         self._trim = starts_in_thinking  # drop newlines until the next visible character
+        self._call = CallScanner()  # of the latest `<tool_call>`
+        self._broken: str | None = None  # in a broken call: how it begins
         self._step: Callable[[], bool] = self._in_text if starts_in_thinking else self._at_start
 
     def push(self, text: str) -> list[Part]:
         """Parts that `text` completes."""
-        self._held += text
-        while self._step():
-            pass
+        self._text += text
+        self._run()
+        if self._at > self._start:
+            self._kept.append(self._text[self._start : self._at])
+        self._text = self._text[self._at :]
+        self._start = self._at = 0
         return self._taken()
 
     def flush(self) -> list[Part]:
         """The end of the reply: what was held back turns out to be text, or a call without its closing tag."""
-        if self._step == self._in_call:
-            self._finish_call(self._held)
-        else:
-            self._say(self._held)
-        self._held = ""
+        while self._step == self._in_call:
+            self._end_call(len(self._text))
+            self._run()
+        self._decide_text(len(self._text))
+        self._end_broken_call()
         return self._taken()
 
-    # The steps. Each looks at the held text and returns whether another step may find something in the rest.
+    def _run(self) -> None:
+        while self._step():
+            pass
+
+    # The steps. Each reads on from `_at` and returns whether another step may find something in the rest.
 
     def _at_start(self) -> bool:
         """Nothing said yet: an opening `<think>` here, and only here, begins thinking."""
-        beginning = self._held.lstrip()
+        beginning = self._text[self._at :].lstrip()
+        self._at = len(self._text) - len(beginning)
         if beginning.startswith(THINK):
-            self._held = beginning.removeprefix(THINK)
+            self._drop(self._at + len(THINK))
             self._text_part, self._trim = Thinking, True
         elif THINK.startswith(beginning):
             return False
+        else:
+            self._go_back()
         self._step = self._in_text
         return True
 
     def _in_text(self) -> bool:
-        """Thinking or answer, up to the next tag that means something there."""
-        tags = _THINKING_TAGS if self._text_part is Thinking else _ANSWER_TAGS
-        if found := tags.whole.search(self._held):
-            self._say(self._held[: found.start()])
-            self._held = self._held[found.end() :]
-            if found["tag"] == END_THINK:
-                self._text_part, self._trim = Answer, True
-            else:
-                self._held = found[0] + self._held
-                self._step = self._in_call
-            return True
-        tail = tags.tail.search(self._held)
-        start = tail.start() if tail else len(self._held)
-        self._say(self._held[:start])
-        self._held = self._held[start:]
-        return False
-
-    def _in_call(self) -> bool:
-        """Held is `<tool_call>` and what follows: wait for its end, or for proof that it is not a call."""
-        tags = _CALL_IN_THINKING if self._text_part is Thinking else _CALL_IN_ANSWER
-        body = self._held.partition(CALL)[2].lstrip()
-        if body and not body.startswith("{"):
-            end = self._held.index(CALL) + len(CALL)
-            self._say_broken_call(self._held[:end])
-        elif not (found := tags.whole.search(self._held)):
+        """Thinking, answer or a broken call, up to the next tag that means something there."""
+        found = self._tags().search(self._text, self._at)
+        end = found.start() if found else len(self._text)
+        visible_end = self._at + len(self._text[self._at : end].rstrip("\n"))
+        if visible_end > self._at:
+            self._decide_text(visible_end)
+        self._at = end
+        if found is None or found["tag"] is None:
             return False
+        if found["tag"] == CALL:
+            self._at = found.end()
+            self._call, self._step = CallScanner(), self._in_call
         elif found["tag"] == END_CALL:
-            end = found.end()
-            self._finish_call(self._held[:end])
-        else:
-            end = found.start()  # thinking ends here, so what came before only spoke of a call
-            self._say_broken_call(self._held[:end])
-        self._held = self._held[end:]
-        self._step = self._in_text
+            self._decide_text(found.end())
+            self._end_broken_call()
+        else:  # a broken call here only spoke of one
+            self._end_broken_call()
+            self._drop(found.end())
+            self._text_part, self._trim = Answer, True
         return True
 
-    # What the steps put out.
+    def _in_call(self) -> bool:
+        """What follows `<tool_call>`."""
+        self._at, verdict = self._call.read(self._text, self._at)
+        if verdict is Verdict.OPEN:
+            return False
+        if verdict is Verdict.ENDED:
+            self._end_call(self._at)
+            return True
+        self._break_call()
+        if verdict is Verdict.NO_OBJECT:  # the tag alone is text
+            self._decide_text(self._text.index(CALL, self._at) + len(CALL))
+            self._end_broken_call()
+        return True
+
+    def _tags(self) -> re.Pattern[str]:
+        if self._text_part is Thinking:
+            return _THINKING_TAGS if self._broken is None else _ENDS_IN_THINKING
+        return _ANSWER_TAGS if self._broken is None else _ENDS_IN_ANSWER
+
+    # What is not decided yet: each of these ends that in its way.
+
+    def _undecided(self, end: int) -> str:
+        return "".join(self._kept) + self._text[self._start : end]
+
+    def _decide_text(self, end: int) -> None:
+        """All up to `end` is text."""
+        self._say(self._undecided(end))
+        self._drop(end)
+
+    def _drop(self, end: int) -> None:
+        """All up to `end` has come out, or is not to."""
+        self._kept.clear()
+        self._start = self._at = end
+
+    def _go_back(self) -> None:
+        """Read all of it again."""
+        if self._kept:
+            self._text = self._undecided(len(self._text))
+            self._kept.clear()
+            self._start = 0
+        self._at = self._start
+
+    def _end_call(self, end: int) -> None:
+        """All up to `end` is a call, or a broken one."""
+        call = parse_call(self._undecided(end).lstrip("\n"))
+        if call is None:
+            self._break_call()
+            return
+        self._parts.append(call)
+        self._drop(end)
+        self._text_part, self._trim = Answer, True  # a call ends the thinking that it came from
+        self._step = self._in_text
+
+    def _break_call(self) -> None:
+        self._go_back()
+        self._broken, self._step = "", self._in_text
+
+    # What comes out.
 
     def _say(self, text: str) -> None:
         if self._trim:
@@ -138,63 +197,35 @@ class ReplySplitter:
         if not text:
             return
         self._trim = False
+        if self._broken is not None:
+            self._broken = (self._broken + text).lstrip("\n")[: _NOTICE_LENGTH + 1]
         last = self._parts[-1] if self._parts else None
         if isinstance(last, self._text_part):
             text = last.text + text
             self._parts.pop()
         self._parts.append(self._text_part(text))
 
-    def _finish_call(self, text: str) -> None:
-        raw = text.lstrip("\n")
-        call = _parse_call(raw)
-        if call is None:
-            self._say_broken_call(text)
-        else:
-            self._parts.append(call)
-            self._text_part, self._trim = Answer, True  # a call ends the thinking that it came from
-
-    def _say_broken_call(self, text: str) -> None:
-        self._say(text)
-        begin = printable(text.lstrip("\n"), 40)
+    def _end_broken_call(self) -> None:
+        """The notice of a broken call, if one ends here."""
+        if self._broken is None:
+            return
+        begin = printable(self._broken, _NOTICE_LENGTH)
         self._parts.append(Notice(f"this is not a tool call that can be read, so it is shown as text: {begin}"))
+        self._broken = None
 
     def _taken(self) -> list[Part]:
         parts, self._parts = self._parts, []
         return parts
 
 
-@dataclass(frozen=True)
-class _Tags:
-    """Patterns of the tags that end a stretch of text: a whole one, and the start of one at the end of the text."""
-
-    whole: re.Pattern[str]
-    tail: re.Pattern[str]
-
-    @classmethod
-    def of(cls, *tags: str) -> _Tags:
-        wholes = "|".join(map(re.escape, tags))
-        starts = "|".join(re.escape(tag[:n]) for tag in tags for n in range(len(tag) - 1, 0, -1))
-        newlines = r"(?<!\n)\n*"  # from the first newline of a run, so that a long run is looked at once
-        return cls(re.compile(f"{newlines}(?P<tag>{wholes})"), re.compile(rf"{newlines}(?:{starts})?\Z"))
+def _tags(*tags: str) -> re.Pattern[str]:
+    """Finds the first of the tags, or the beginning of one at the end of the text; then the group `tag` is None."""
+    wholes = "|".join(map(re.escape, tags))
+    starts = "|".join(re.escape(tag[:n]) for tag in tags for n in range(len(tag) - 1, 0, -1))
+    return re.compile(rf"(?P<tag>{wholes})|(?:{starts})\Z")
 
 
-_THINKING_TAGS = _Tags.of(END_THINK, CALL)
-_ANSWER_TAGS = _Tags.of(CALL)
-_CALL_IN_THINKING = _Tags.of(END_CALL, END_THINK)
-_CALL_IN_ANSWER = _Tags.of(END_CALL)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _parse_call(raw: str) -> ToolCall | None:
-    """The call in `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or None if it is not one."""
-    try:
-        call = json.loads(raw.removeprefix(CALL).removesuffix(END_CALL), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-        return None
-    arguments = call.get("arguments", {})
-    return ToolCall(call["name"], arguments, raw) if isinstance(arguments, dict) else None
+_THINKING_TAGS = _tags(END_THINK, CALL)
+_ANSWER_TAGS = _tags(CALL)
+_ENDS_IN_THINKING = _tags(END_CALL, END_THINK)
+_ENDS_IN_ANSWER = _tags(END_CALL)

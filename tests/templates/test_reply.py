@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.templates.reply import Answer, Notice, Part, ReplySplitter, Thinking, ToolCall
 
 
-def split(pieces: list[str], starts_in_thinking: bool = False) -> list[Part]:
+def split(pieces: Sequence[str], starts_in_thinking: bool = False) -> list[Part]:
     splitter = ReplySplitter(starts_in_thinking)
     parts = [part for piece in pieces for part in splitter.push(piece)] + splitter.flush()
     merged: list[Part] = []
@@ -26,6 +30,9 @@ def split(pieces: list[str], starts_in_thinking: bool = False) -> list[Part]:
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": "x < y"}}\n</tool_call>'
 ADD: dict[str, Any] = {"a": 1, "b": "x < y"}
+FAR = 'use </tool_call> or </think> to end, " <tool_call> \\'
+WRITE = f"<tool_call>{json.dumps({'name': 'write', 'arguments': {'text': FAR}})}</tool_call>"
+UNBALANCED = '<tool_call>\n{"name": "add", "arguments": {"a": "1}}'
 BROKEN = '<tool_call>\n{"name": "add", "arguments": {"a": \n</tool_call>'
 
 REPLIES = [
@@ -48,10 +55,13 @@ REPLIES = [
         False,
         [ToolCall("add", ADD, CALL.removesuffix("</tool_call>"))],
     ),
+    (f"See\n{WRITE}\n\nDone", False, [Answer("See"), ToolCall("write", {"text": FAR}, WRITE), Answer("Done")]),
+    (f"<think>\nso {WRITE} Hi", False, [Thinking("so "), ToolCall("write", {"text": FAR}, WRITE), Answer(" Hi")]),
+    ("a < b\nx </t <tool", False, [Answer("a < b\nx </t <tool")]),
 ]
 
 
-@pytest.mark.parametrize(("reply", "starts_in_thinking", "expected"), REPLIES)
+@pytest.mark.parametrize(("reply", "starts_in_thinking", "expected"), REPLIES, ids=itertools.count())
 def test_same_parts_whole_cut_anywhere_and_by_character(
     reply: str, starts_in_thinking: bool, expected: list[Part]
 ) -> None:
@@ -59,6 +69,96 @@ def test_same_parts_whole_cut_anywhere_and_by_character(
     assert split(list(reply), starts_in_thinking) == expected
     for cut in range(len(reply) + 1):
         assert split([reply[:cut], reply[cut:]], starts_in_thinking) == expected
+
+
+def notice(begin: str) -> Notice:
+    return Notice(f"this is not a tool call that can be read, so it is shown as text: {begin}")
+
+
+BROKEN_REPLIES = [
+    (
+        f"{UNBALANCED}\n</tool_call>\nso",  # the line ends inside a string, so that was none
+        False,
+        [Answer(f"{UNBALANCED}\n</tool_call>"), notice('<tool_call>\\n{"name": "add", "arguments…'), Answer("\nso")],
+    ),
+    (
+        f'{UNBALANCED}</tool_call> so "x"',  # the end tag may be a string's, until x shows that it is not
+        False,
+        [Answer(f"{UNBALANCED}</tool_call>"), notice('<tool_call>\\n{"name": "add", "arguments…'), Answer(' so "x"')],
+    ),
+    (
+        f"{UNBALANCED}</tool_call> so",  # or until the reply ends
+        False,
+        [Answer(f"{UNBALANCED}</tool_call>"), notice('<tool_call>\\n{"name": "add", "arguments…'), Answer(" so")],
+    ),
+    (
+        f"{UNBALANCED}</tool_call>{CALL}",  # and the text from there on is read again
+        False,
+        [
+            Answer(f"{UNBALANCED}</tool_call>"),
+            notice('<tool_call>\\n{"name": "add", "arguments…'),
+            ToolCall("add", ADD, CALL),
+        ],
+    ),
+    (
+        f"<think>\na{UNBALANCED}\n\n</think>\n\nHi",
+        False,
+        [Thinking(f"a{UNBALANCED}"), notice('<tool_call>\\n{"name": "add", "arguments…'), Answer("Hi")],
+    ),
+    (
+        f"<think>\n{UNBALANCED}</think> </tool_call>",
+        False,
+        [Thinking(UNBALANCED), notice('<tool_call>\\n{"name": "add", "arguments…'), Answer(" </tool_call>")],
+    ),
+    (
+        f"{WRITE[:-13]}, x </tool_call>",  # broken after a string that holds tags
+        False,
+        [
+            Answer(WRITE[: WRITE.index("</") + 12]),
+            notice('<tool_call>{"name": "write", "arguments…'),
+            Answer(r" or </think> to end, \" <tool_call>"),
+            notice("<tool_call>"),
+            Answer(r' \\"}, x </tool_call>'),
+        ],
+    ),
+    (
+        '<tool_call>{"x": {"name": 1}</tool_call>',
+        False,
+        [Answer('<tool_call>{"x": {"name": 1}</tool_call>'), notice('<tool_call>{"x": {"name": 1}</tool_call>')],
+    ),
+    (
+        f"<tool_call>{{'name': 'f'}}{CALL}a",  # a call inside a broken one is not to be carried out
+        False,
+        [
+            Answer(f"<tool_call>{{'name': 'f'}}{CALL}"),
+            notice("<tool_call>{'name': 'f'}<tool_call>\\n{\"…"),
+            Answer("a"),
+        ],
+    ),
+    (
+        r'<tool_call>{"name": "\x"}</tool_call>a',
+        False,
+        [
+            Answer(r'<tool_call>{"name": "\x"}</tool_call>'),
+            notice(r'<tool_call>{"name": "\x"}</tool_call>'),
+            Answer("a"),
+        ],
+    ),
+    (
+        f"<tool_call>\n\n{CALL}",  # a tag alone is no call, and does not spoil the next
+        False,
+        [Answer("<tool_call>"), notice("<tool_call>"), ToolCall("add", ADD, CALL)],
+    ),
+    ("<tool_call> \n</tool_ca", False, [Answer("<tool_call>"), notice("<tool_call>"), Answer(" \n</tool_ca")]),
+    ("\n\n<tool_call>{", True, [Thinking("<tool_call>{"), notice("<tool_call>{")]),
+]
+
+
+@pytest.mark.parametrize(("reply", "starts_in_thinking", "expected"), BROKEN_REPLIES, ids=itertools.count())
+def test_a_broken_call_is_text_up_to_the_first_end_tag_wherever_it_was_cut(
+    reply: str, starts_in_thinking: bool, expected: list[Part]
+) -> None:
+    test_same_parts_whole_cut_anywhere_and_by_character(reply, starts_in_thinking, expected)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +172,7 @@ def test_same_parts_whole_cut_anywhere_and_by_character(
         ('<tool_call>{"name": "f"', Answer('<tool_call>{"name": "f"')),
         ("<tool_call>" + '{"a":' * 100_000 + "</tool_call>", None),
     ],
+    ids=itertools.count(),
 )
 def test_a_call_that_cannot_be_read_is_text_with_a_notice(reply: str, text: Answer | None) -> None:
     parts = split([reply])
@@ -98,8 +199,49 @@ def test_only_what_can_become_a_tag_is_held_back() -> None:
     assert splitter.push("m") == [Answer("<tool_calm")]
 
 
-def test_long_runs_of_newlines_are_read_once() -> None:
-    assert split(["\n" * 200_000 + "x"], starts_in_thinking=False) == [Answer("\n" * 200_000 + "x")]
+def test_a_call_is_held_back_no_longer_than_it_can_be_one() -> None:
+    splitter = ReplySplitter(starts_in_thinking=False)
+    assert splitter.push(f"{UNBALANCED}</tool_call> so") == []
+    begin, _, rest = splitter.push("\nmore")
+    assert (begin, rest) == (Answer(f"{UNBALANCED}</tool_call>"), Answer(" so\nmore"))
+    assert splitter.push(' <tool_call>{"name": "f"} ') == [Answer(" ")]
+    assert splitter.push("or") == [Answer('<tool_call>{"name": "f"} or')]
+    assert splitter.push(" so</tool_") == [Answer(" so")]
+    ending = splitter.push("call> ")
+    assert (ending[0], type(ending[1]), ending[2]) == (Answer("</tool_call>"), Notice, Answer(" "))
+
+
+@pytest.mark.parametrize(
+    ("reply", "parts"),
+    [
+        ("\n" * 200_000 + "x", 1),
+        (" " * 200_000 + "x", 1),
+        ("a" + "\n" * 200_000 + "x", 1),
+        (WRITE.replace("use", '\\"' * 100_000), 1),
+        ('<tool_call>{"' + "</tool_call>" * 10_000, 3),
+        ('<tool_call>{"</tool_call>' + '<tool_call>{""</tool_call>' * 5_000, 2 * 5_001),
+        ("<tool_call>" + '{"a":' * 30_000 + "</tool_call>", 2),
+    ],
+    ids=["newlines", "spaces", "newlines in text", "call", "open string", "many broken calls", "nested call"],
+)
+def test_time_is_linear(reply: str, parts: int) -> None:
+    """Well below a second where every character costs the same; minutes where one costs as much as what is held."""
+    for pieces in ([reply], reply):
+        start = time.process_time()
+        assert len(split(pieces)) == parts
+        assert time.process_time() - start < 8
+
+
+def test_strings_of_a_call_are_whole_characters() -> None:
+    call = r'<tool_call>{"name": "f\udc9d", "arguments": {"\ud83d": ["\ud83d\udc3a", "\ud83d"]}}</tool_call>'
+    assert split([call]) == [ToolCall("f\ufffd", {"\ufffd": ["🐺", "\ufffd"]}, call)]
+
+
+@pytest.mark.parametrize(("levels", "kind"), [(99, ToolCall), (101, Answer), (600, Answer), (100_000, Answer)])
+def test_nesting_that_others_could_not_walk_through_is_refused(levels: int, kind: type[Part]) -> None:
+    arguments = '{"a":' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+    parts = split([f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'])
+    assert type(parts[0]) is kind
 
 
 _PIECES = [
@@ -108,7 +250,13 @@ _PIECES = [
     "<tool_call>",
     "</tool_call>",
     '{"name": "f"}',
+    '{"name": "',
+    '"}',
+    '"',
+    "\\",
+    ": ",
     "{",
+    "}",
     "<",
     "</t",
     "\n",
@@ -116,9 +264,16 @@ _PIECES = [
     "a",
     "ß🙂",
 ]
+_TEXTS = st.lists(st.sampled_from(_PIECES), max_size=14).map("".join)
+_JSON = st.recursive(_TEXTS | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3), max_leaves=5)
 
 
-@given(st.lists(st.sampled_from(_PIECES), max_size=14).map("".join), st.booleans(), st.data())
+def shown(parts: Sequence[Part]) -> str:
+    return "".join(part.raw if isinstance(part, ToolCall) else part.text for part in parts)
+
+
+@settings(max_examples=400)
+@given(_TEXTS, st.booleans(), st.data())
 def test_no_cut_changes_the_parts_and_no_visible_character_is_lost(
     reply: str, starts_in_thinking: bool, data: st.DataObject
 ) -> None:
@@ -126,9 +281,24 @@ def test_no_cut_changes_the_parts_and_no_visible_character_is_lost(
     cuts = sorted(data.draw(st.sets(st.integers(0, len(reply)), max_size=8)))
     pieces = [reply[start:end] for start, end in zip([0, *cuts], [*cuts, len(reply)], strict=True)]
     assert split(pieces, starts_in_thinking) == whole
-    assert split(list(reply), starts_in_thinking) == whole
-    shown = "".join(p.raw if isinstance(p, ToolCall) else p.text for p in whole if not isinstance(p, Notice))
-    tags_taken = ("<think>", "</think>")
-    for tag in tags_taken:
-        reply, shown = reply.replace(tag, ""), shown.replace(tag, "")
-    assert shown.replace("\n", "").lstrip() == reply.replace("\n", "").lstrip()
+    assert split(reply, starts_in_thinking) == whole
+    parts = [part for part in whole if not isinstance(part, Notice)]
+    thinks = starts_in_thinking or reply.lstrip().startswith("<think>")
+    thought = next((n for n, part in enumerate(parts) if not isinstance(part, Thinking)), len(parts)) if thinks else 0
+    before, after = shown(parts[:thought]), shown(parts[thought:])
+    opening = "" if starts_in_thinking or not thinks else "<think>"
+    expected = (reply.lstrip() if opening else reply).replace("\n", "")
+    possible = {opening + before + end + after for end in ["", *["</think>"] * thinks]}
+    assert expected in {text.replace("\n", "") for text in possible}
+
+
+@given(_TEXTS, st.dictionaries(_TEXTS, _JSON, max_size=3), st.booleans(), st.booleans())
+def test_whatever_its_strings_hold_a_call_comes_out_whole(
+    name: str, arguments: dict[str, Any], in_thinking: bool, ascii_only: bool
+) -> None:
+    call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=ascii_only)
+    raw = f"<tool_call>\n{call}\n</tool_call>"
+    opening = Thinking("a") if in_thinking else Answer("a")
+    expected = [opening, ToolCall(name, arguments, raw), Answer("b")]
+    for pieces in ([f"a{raw}b"], f"a{raw}b"):
+        assert split(pieces, in_thinking) == expected
