@@ -18,7 +18,7 @@ from app.errors import TemplateError, printable
 from app.templates.filters import FILTERS, TESTS
 from app.templates.limits import MAX_OUTPUT, Refusal, TemplateFailure
 from app.templates.methods import call_method, format_percent
-from app.templates.rewriter import FORMAT, ITERATE, METHOD, RAISE, filter_with_line, rewrite
+from app.templates.rewriter import FORMAT, GENERATOR, ITERATE, METHOD, RAISE, filter_with_line, rewrite
 from app.templates.rewriter import UNDEFINED as UNDEFINED_NAME
 from app.templates.values import UNDEFINED, wrapped
 
@@ -52,14 +52,15 @@ class ChatTemplate:
         """The text for `variables`; raises TemplateError when the template refuses them or cannot be run."""
         self._printed = 0
         self._environment.fuel = FUEL_BASE + FUEL_PER_CHARACTER * len(repr(variables))
-        values = {name: wrapped(value) for name, value in {**self._named_tokens, **variables}.items()}
+        own = {"dict": _DICT, **self._named_tokens}  # `dict` here, since minijinja reaches no attributes of a global
+        values = {name: wrapped(value) for name, value in {**own, **variables}.items()}
         try:
             return self._environment.render_template(TEMPLATE_NAME, **values)
         except minijinja.TemplateError as error:
             raise self._refusal(error.line, error.detail or error.message) from None
         except Refusal as refusal:
             message = f"the chat template refused this conversation: {printable(refusal.message, 200)}"
-            raise TemplateError(message, line=refusal.line) from None
+            raise TemplateError(message, line=refusal.line) from refusal
         except TemplateFailure as failure:
             raise self._refusal(failure.line, failure.message) from None
         except Exception as error:  # what a function raises that was called without a line, such as `strftime_now`
@@ -99,6 +100,7 @@ def _environment(finalize: Callable[[Any], Any]) -> minijinja.Environment:
             **{filter_with_line(name): _with_line(name, function) for name, function in FILTERS.items()},
             FORMAT: format_percent,
             ITERATE: _iterate,
+            GENERATOR: _no_json,
         },
         tests=TESTS,
         globals={
@@ -107,7 +109,6 @@ def _environment(finalize: Callable[[Any], Any]) -> minijinja.Environment:
             RAISE: _raise_exception,
             "raise_exception": lambda message: _raise_exception(None, message),
             "strftime_now": time.strftime,
-            "dict": dict,
         },
     )
 
@@ -127,6 +128,23 @@ def _iterate(values: Any, line: int) -> Any:
     if values is None:
         raise TemplateFailure(line, "for: None has no items")
     return list(values) if isinstance(values, str) else values
+
+
+def _no_json(_values: Any, line: int) -> NoReturn:
+    raise TemplateFailure(line, "tojson: a generator is not JSON; `| list` before it makes one")
+
+
+class _Dict:
+    """Python's `dict`. Jinja2 takes an attribute that it lacks for an item, and `dict['from_keys']` is dict again."""
+
+    fromkeys = staticmethod(dict.fromkeys)
+    from_keys = staticmethod(dict)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> dict[Any, Any]:
+        return dict(*arguments, **keywords)
+
+
+_DICT = _Dict()
 
 
 def _raise_exception(line: int | None, message: object = "") -> NoReturn:

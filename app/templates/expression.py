@@ -92,6 +92,11 @@ class Expression:
             i = self.partner.get(i + 1, i + 2)
         return i
 
+    def filter_that_ends(self, last: int) -> str | None:
+        """The name of the filter whose name or arguments end with token `last`."""
+        name = self.partner[last] - 1 if self.at(last, ")") and last in self.partner else last
+        return self.tokens[name].text if self.at(name - 1, "|") else None
+
     def next_outside_brackets(self, start: int, *texts: str) -> int:
         """The position of the next of `texts` outside brackets, or the number of tokens."""
         i = start

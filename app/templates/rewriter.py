@@ -8,6 +8,7 @@ decided by tokens alone, so the template is rewritten before it is compiled:
     value is test              -> value|default(__undefined) is test                             tests of our own
     "format" % value           -> "format"|__format(LINE,value)
     for a in values            -> for a in (values)|default(__undefined)|__iterate(LINE)
+    value|map(..)|tojson       -> value|map(..)|__generator(LINE)|tojson, which fails: Python's json takes no generator
     raise_exception(message)   -> __raise(LINE,message)
     {% generation %}           -> {% with %}, which prints its body and keeps its variables to itself
     {% raw %} and a newline    -> {% raw +%}: Jinja2 never trims that newline
@@ -29,6 +30,8 @@ from app.templates.lexer import Raw, Tag, Text, Token, normalised, pieces_of
 from app.templates.methods import METHODS
 
 UNDEFINED, METHOD, FORMAT, ITERATE, RAISE = "__undefined", "__method", "__format", "__iterate", "__raise"
+GENERATOR = "__generator"
+_GENERATORS = ("batch", "items", "map", "reject", "rejectattr", "select", "selectattr", "slice", "unique")
 _DEFAULT = f"|default({UNDEFINED})"
 _OWN_RAISE = re.compile(r"\b(?:macro|set)\s+raise_exception\b")
 
@@ -110,6 +113,8 @@ class _TagRewriter:
         if pipe > 0 and e.at(pipe, "|") and e.at(name, *FILTERS):
             called = self._tokens[name]
             self._before[pipe] += _DEFAULT
+            if called.text == "tojson" and e.filter_that_ends(pipe - 1) in _GENERATORS:
+                self._before[pipe] += f"|{GENERATOR}({called.line})"
             self._instead[name] = filter_with_line(called.text)
             if e.at(name + 1, "("):
                 self._open_call(name + 1, called.line)

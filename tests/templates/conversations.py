@@ -45,10 +45,13 @@ TEXT_CALL = _message("assistant", "Looking.", tool_calls=[_call('{"city": "Köln
 RESULT = _message("tool", '{"degrees": 20.0}', tool_call_id="call00001", name="get_weather")
 STRUCTURED = _message("tool", {"degrees": 20.0, "wind": [1e-7, 3]}, tool_call_id="call00001", name="get_weather")
 PARTS = _message("user", [{"type": "text", "text": "What is "}, {"type": "text", "text": "this?"}])
+TRANSLATED = _message(
+    "user", [{"type": "text", "source_lang_code": "en", "target_lang_code": "de-AT", "text": " Where? ", "image": None}]
+)
 SPACES = "\x1c\x1f \u00a0\u2003line\u2028two\r\nthree\x0b \x85\t\n"
 
 
-def _variables(messages: list[dict[str, Any]], **more: Any) -> Variables:
+def _variables(messages: Any, **more: Any) -> Variables:
     return {
         "messages": messages,
         "tools": None,
@@ -84,11 +87,15 @@ KINDS: dict[str, Variables] = {
     "content None": _variables([_message("user", None), _message("assistant", None), USER]),
     "content in parts": _variables([PARTS, REPLY, PARTS]),
     "odd whitespace": _variables([_message("system", SPACES), _message("user", SPACES), _message("assistant", SPACES)]),
-    "floats and documents": _variables(
-        [_message("user", 1e16), _message("user", {"a": [1.0, 1.5e-7, 2**70]})],
-        documents=[{"title": "T", "text": "x", "score": 1.0}],
+    "documents": _variables(
+        [SYSTEM, USER],
+        documents=[{"title": "T", "text": "x", "score": 1.0}, {"doc_id": 2, "title": "", "text": "é", "score": 1e16}],
         date_string="26 Jul 2024",
     ),
+    "numbers for content": _variables([_message("user", 1e16), _message("user", {"a": [1.0, 1.5e-7, 2**70]})]),
+    "own variables of some": _variables([{**USER, "title": " T "}], functions="[]", datetime="2024-07-26"),
+    "translation": _variables([TRANSLATED]),
+    "no list of messages": _variables({"query": "hi", "functions_str": ["f()", "g()"]}),
     "continued reply": _variables(
         [USER, _message("assistant", "<think>\nso fa")], continue_final_message=True, add_generation_prompt=False
     ),

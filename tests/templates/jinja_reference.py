@@ -17,6 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from app.errors import TemplateError
 from app.templates.environment import ChatTemplate
+from app.templates.limits import Refusal
 
 
 class Raised(jinja2.TemplateError):
@@ -61,10 +62,13 @@ def _compiled(source: str) -> jinja2.Template:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a render came to: its text, or `raise_exception`'s message, or some other failure."""
+    """What a render came to: its text, or `raise_exception`'s whole message, or (neither) some other failure."""
 
     text: str | None = None
     raised: str | None = None
+
+
+FAILURE = Outcome()
 
 
 def reference_outcome(source: str, variables: dict[str, Any]) -> Outcome:
@@ -74,7 +78,7 @@ def reference_outcome(source: str, variables: dict[str, Any]) -> Outcome:
     except Raised as error:
         return Outcome(raised=str(error))
     except Exception:
-        return Outcome()
+        return FAILURE
 
 
 def outcome(template: ChatTemplate, variables: dict[str, Any]) -> Outcome:
@@ -82,14 +86,5 @@ def outcome(template: ChatTemplate, variables: dict[str, Any]) -> Outcome:
     try:
         return Outcome(template.render(variables))
     except TemplateError as error:
-        _, refused, message = error.message.partition("the chat template refused this conversation: ")
-        return Outcome(raised=message) if refused else Outcome()
-
-
-def same(ours: Outcome, reference: Outcome) -> bool:
-    """Equal texts or equal refusals, whose message we escape and cut for the terminal."""
-    if reference.raised is None or ours.raised is None:
-        return ours == reference
-    return ours.raised.removesuffix("…")[:100] == reference.raised.encode("unicode_escape").decode()[:100] or (
-        ours.raised.removesuffix("…")[:100] == reference.raised[:100]
-    )
+        refusal = error.__cause__  # the message in full; a person gets it escaped and cut
+        return Outcome(raised=refusal.message) if isinstance(refusal, Refusal) else FAILURE
