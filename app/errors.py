@@ -58,6 +58,14 @@ class BackendTimeoutError(BackendError):
     exit_code = 4
 
 
+class StoreError(QChatError):
+    """The file of the chats cannot be read or written."""
+
+
+class SessionNotFoundError(QChatError):
+    """No chat has that id or title."""
+
+
 class TemplateError(QChatError):
     """A chat template is missing, cannot be parsed, or refused the conversation."""
 

@@ -1,0 +1,128 @@
+"""Reads chats back out of qchat's JSON. Nothing that is in the store is changed or replaced by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.chat import rows
+from app.chat.conversation import Message, Session, new_message, new_session
+from app.chat.export import FORMAT, VERSION
+from app.chat.store import Store
+from app.chat.text import well_formed
+from app.errors import UsageError, printable
+from app.templates.reply import ToolCall
+
+_HINT = "'qchat sessions export --json' makes such a file"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of one chat of a file: how many messages are new, and whether it got an id of its own."""
+
+    session: Session
+    added: int
+    renumbered: bool
+
+
+def import_json(store: Store, text: str, name: str) -> list[Imported]:
+    """Add the chats of a JSON export to `store`; nothing that is there is changed or replaced.
+
+    A chat whose id is taken becomes a new one, with new ids; one of a file of unsaved messages is added to the chat
+    that it belongs to. `name` is what messages call the file. Raises UsageError for a file that is not ours.
+    """
+    document = _document(text, printable(name, 200))
+    chats = [_chat(chat, printable(name, 200)) for chat in document["chats"]]  # all are read before one is added
+    return [_import_chat(store, session, messages, document.get("partial") is True) for session, messages in chats]
+
+
+def _import_chat(store: Store, session: Session, messages: Sequence[Message], partial: bool) -> Imported:
+    if partial:
+        for summary in store.sessions():
+            if summary.session.id == session.id:
+                return _complete(store, summary.session, messages)
+    if not store.knows([session.id, *(message.id for message in messages)]):
+        store.add(session, messages)
+        return Imported(session, len(messages), False)
+    ids = {message.id: new_message(None, message.role, "").id for message in messages}
+    copies = [replace(m, id=ids[m.id], parent_id=ids.get(m.parent_id or "")) for m in messages]
+    copy = replace(session, id=new_session().id, leaf_id=ids.get(session.leaf_id or ""))
+    store.add(copy, copies)
+    return Imported(copy, len(copies), True)
+
+
+def _complete(store: Store, session: Session, messages: Sequence[Message]) -> Imported:
+    """Add what `session` lacks; another version of a message that it has becomes a branch beside that message."""
+    here = {message.id: message for message in store.messages(session.id)}
+    new_ids: dict[str, str] = {}
+    added = 0
+    for message in sorted(messages, key=lambda m: m.id):
+        known = here.get(message.id)
+        if known is not None and (known.content, known.thinking) == (message.content, message.thinking):
+            continue
+        if known is not None:
+            new_ids[message.id] = new_message(None, message.role, "").id
+        parent_id = new_ids.get(message.parent_id or "", message.parent_id)
+        store.put_message(session.id, replace(message, id=new_ids.get(message.id, message.id), parent_id=parent_id))
+        added += 1
+    return Imported(session, added, False)
+
+
+def _document(text: str, name: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UsageError(f"{name} is not JSON", _HINT) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UsageError(f"{name} is not a file of chats that qchat exported", _HINT)
+    if document.get("version") != VERSION:
+        raise UsageError(f"{name} was exported by another version of qchat", "update qchat to import it")
+    if not isinstance(document.get("chats"), list):
+        raise UsageError(f"{name} holds no list of chats", _HINT)
+    return document
+
+
+def _chat(chat: Any, name: str) -> tuple[Session, list[Message]]:
+    try:
+        session = Session(
+            _text(chat["id"]),
+            _text(chat["title"]),
+            bool(chat["titled_by_person"]),
+            float(chat["created"]),
+            float(chat["updated"]),
+            None if chat["leaf_id"] is None else _text(chat["leaf_id"]),
+            dict(chat["settings"]),
+        )
+        messages = [_message(message) for message in chat["messages"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{name} holds a chat that cannot be read ({printable(repr(error))})", _HINT) from error
+    if len({message.id for message in messages}) < len(messages):
+        raise UsageError(f"{name} holds two messages with one id", _HINT)
+    return session, messages
+
+
+def _message(message: Mapping[str, Any]) -> Message:
+    role, state = message["role"], message["state"]
+    if role not in rows.ROLES or state not in rows.STATES:
+        raise ValueError(f"{role}, {state}")
+    return Message(
+        _text(message["id"]),
+        None if message["parent_id"] is None else _text(message["parent_id"]),
+        role,
+        _text(message["content"]),
+        _text(message["thinking"]),
+        tuple(ToolCall(_text(c["name"]), dict(c["arguments"]), _text(c["raw"])) for c in message["tool_calls"]),
+        tuple(_text(notice) for notice in message["notices"]),
+        "interrupted" if state == "streaming" else state,
+        _text(message["model"]),
+        float(message["created"]),
+        {_text(key): float(value) for key, value in message["timing"].items()},
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return well_formed(value)

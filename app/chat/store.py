@@ -1,0 +1,289 @@
+"""Every chat in one SQLite file, shared by all windows and by the command line.
+
+A `Store` is one connection, used by one thread at a time; `saver.Saver` keeps it off the event loop. Messages are put
+by id, so saving one twice is harmless, and two windows on one chat both keep their messages. The file is written ahead
+(WAL) and each save reaches the disk before it returns, so that a power cut loses no more than a crash does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from app.chat import damage, rows, schema
+from app.chat.conversation import Message, Session
+from app.chat.damage import Notify
+from app.chat.search import SearchHit, search
+from app.chat.text import well_formed
+from app.errors import SessionNotFoundError, StoreError, UsageError, printable
+from app.settings import paths, private_dir
+
+FILE_NAME = "sessions.db"
+BUSY_S = 2.0  # how long one try waits for another process
+PREVIEW = 120  # characters
+
+T = TypeVar("T")
+
+_WHY = {
+    sqlite3.SQLITE_BUSY: ("another program is using it", "close that program, or wait until it is done"),
+    sqlite3.SQLITE_LOCKED: ("another program is using it", "close that program, or wait until it is done"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "make room on the disk"),
+    sqlite3.SQLITE_READONLY: ("it is read-only", "allow writing to the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "allow reading and writing of the file and its folder"),
+}
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """One line of a list of chats: `messages` counts every branch, `preview` is how the newest message begins."""
+
+    session: Session
+    messages: int
+    preview: str
+
+
+class Store:
+    """The chats of one file. Every method raises StoreError where the file cannot be read or written."""
+
+    def __init__(self, path: Path, notify: Notify) -> None:
+        """Use `Store.open`."""
+        self.path = path
+        self._notify = notify
+        self._file: damage.Identity | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    @classmethod
+    def open(cls, path: Path, notify: Notify) -> Store:
+        """Open the file, or make it. `notify` gets a sentence for a person when a damaged file was repaired."""
+        store = cls(path, notify)
+        store._do(lambda _: None)
+        return store
+
+    @classmethod
+    def open_default(cls, notify: Notify) -> Store:
+        """The store of this user: sessions.db in the data folder."""
+        return cls.open(paths().data_dir / FILE_NAME, notify)
+
+    def close(self) -> None:
+        """Give the file back. A store that is used again opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def sessions(self) -> list[SessionSummary]:
+        """Every chat that is not deleted, the latest first."""
+        query = f"""SELECT {rows.SESSION_COLUMNS},
+            (SELECT count(*) FROM message WHERE session_id = session.id),
+            (SELECT substr(content, 1, {PREVIEW}) FROM message WHERE session_id = session.id ORDER BY id DESC LIMIT 1)
+            FROM session WHERE deleted IS NULL ORDER BY updated DESC, id"""
+        found = self._do(lambda connection: connection.execute(query).fetchall())
+        return [SessionSummary(rows.session_from(row[:-2]), row[-2], row[-1] or "") for row in found]
+
+    def session(self, wanted: str) -> Session:
+        """The chat with that id, "last" (the latest), or the only one with that title or beginning of an id.
+
+        Raises SessionNotFoundError, and UsageError where several fit.
+        """
+        query = f"SELECT {rows.SESSION_COLUMNS} FROM session WHERE deleted IS NULL ORDER BY updated DESC, id"
+        sessions = [rows.session_from(row) for row in self._do(lambda c: c.execute(query).fetchall())]
+        for session in sessions:
+            if wanted in (session.id, "last"):
+                return session
+        title = unicodedata.normalize("NFC", wanted)
+        fitting = [s for s in sessions if wanted and s.id.startswith(wanted)]
+        fitting += [s for s in sessions if s.title and unicodedata.normalize("NFC", s.title) == title]
+        if not fitting:
+            raise SessionNotFoundError(f"no chat is called {printable(wanted)!r}", "'qchat sessions list' shows them")
+        if len(fitting) > 1:
+            listed = ", ".join(f"{s.id} ({printable(s.title, 40)})" for s in fitting[:5])
+            more = f" and {len(fitting) - 5} more" if len(fitting) > 5 else ""
+            raise UsageError(f"several chats fit {printable(wanted)!r}: {listed}{more}", "give the id of one")
+        return fitting[0]
+
+    def put_session(self, session: Session) -> None:
+        """Add the chat, or replace what is known of it; its messages are put one by one."""
+        self._write(lambda connection: connection.execute(rows.PUT_SESSION, rows.session_row(session)))
+
+    def put_message(self, session_id: str, message: Message) -> None:
+        """Add the message, or replace the one with its id. SessionNotFoundError if the chat is not in the file."""
+        now = time.time()
+
+        def put(connection: sqlite3.Connection) -> None:
+            touched = connection.execute(
+                "UPDATE session SET updated = max(updated, ?) WHERE id = ?", (now, session_id)
+            ).rowcount
+            if not touched:
+                raise SessionNotFoundError(f"the chat {printable(session_id)} is no longer in {self._shown}")
+            connection.execute(rows.PUT_MESSAGE, rows.message_row(session_id, message, now))
+
+        self._write(put)
+
+    def add(self, session: Session, messages: Iterable[Message]) -> None:
+        """Add a whole chat, all of it or nothing; `session.updated` stays as it is. StoreError if an id is taken."""
+        message_rows = [rows.message_row(session.id, message, message.created) for message in messages]
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(rows.ADD_SESSION, rows.session_row(session))
+            connection.executemany(rows.ADD_MESSAGE, message_rows)
+
+        self._write(insert)
+
+    def knows(self, ids: Iterable[str]) -> bool:
+        """Whether any of `ids` is that of a chat or a message, also of a deleted one."""
+        query = "SELECT EXISTS (SELECT 1 FROM session WHERE id = ?1) OR EXISTS (SELECT 1 FROM message WHERE id = ?1)"
+        return self._do(lambda c: any(c.execute(query, (one,)).fetchone()[0] for one in ids))
+
+    def messages(self, session_id: str) -> list[Message]:
+        """Every message of the chat, of all branches, the oldest first."""
+        query = f"SELECT {rows.MESSAGE_COLUMNS} FROM message WHERE session_id = ? ORDER BY id"
+        found = self._do(lambda connection: connection.execute(query, (session_id,)).fetchall())
+        now = time.time()
+        return [rows.message_from(row, now) for row in found]
+
+    def delete(self, session_id: str) -> None:
+        """Take the chat out of every list and search; `undelete` brings it back."""
+        self._mark_deleted(session_id, time.time())
+
+    def undelete(self, session_id: str) -> None:
+        """Bring a deleted chat back."""
+        self._mark_deleted(session_id, None)
+
+    def remove(self, session_id: str) -> None:
+        """Remove the chat for good: its bytes are overwritten in the file."""
+        self._remove_for_good("id = ?", session_id)
+
+    def purge(self, older_than_s: float) -> int:
+        """Remove for good what was deleted at least that long ago; how many chats that were."""
+        return self._remove_for_good("deleted <= ?", time.time() - older_than_s)
+
+    def search(self, query: str, limit: int = 50) -> list[SearchHit]:
+        """Where every word of `query` occurs, in messages and titles; see `search`."""
+        return self._do(lambda connection: search(connection, well_formed(query), limit))
+
+    def changes(self) -> int:
+        """A number that differs from the last one if another window or process has written since."""
+        number: int = self._do(lambda connection: connection.execute("PRAGMA data_version").fetchone()[0])
+        return number
+
+    @property
+    def _shown(self) -> str:
+        return printable(str(self.path), 300)
+
+    def _mark_deleted(self, session_id: str, when: float | None) -> None:
+        self._write(lambda c: c.execute("UPDATE session SET deleted = ? WHERE id = ?", (when, session_id)))
+
+    def _remove_for_good(self, where: str, value: str | float) -> int:
+        """The search index and the log keep traces of what was removed until they are rewritten."""
+        count = self._write(lambda c: c.execute(f"DELETE FROM session WHERE {where}", (value,)).rowcount)
+        if count:
+            self._write(lambda c: c.execute("INSERT INTO message_text (message_text) VALUES ('optimize')"))
+            self._do(lambda c: c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+        return count
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def in_transaction(connection: sqlite3.Connection) -> T:
+            with schema.transaction(connection):
+                return work(connection)
+
+        return self._do(in_transaction)
+
+    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work`; where the file turns out to be damaged, repair it and run `work` once more."""
+        try:
+            try:
+                return work(self._opened())
+            except sqlite3.DatabaseError as error:
+                if damage.is_index_damage(error) and self._index_rebuilt():
+                    return work(self._opened())
+                if not damage.is_damage(error):
+                    raise
+                self.close()
+                damage.repair(self.path, self._file, self._notify)
+                self._connect(write_ahead=False)
+                return work(self._opened())
+        except sqlite3.Error as error:
+            why, hint = _WHY.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF, (str(error), None))
+            raise StoreError(f"cannot use the chats in {self._shown}: {why}", hint) from error
+        except OSError as error:
+            raise StoreError(f"cannot use the chats in {self._shown}: {error.strerror}") from error
+
+    def _index_rebuilt(self) -> bool:
+        try:
+            schema.rebuild_index(self._opened())
+        except sqlite3.DatabaseError as error:
+            if damage.is_damage(error):
+                return False
+            raise
+        self._notify("the search index of the chats was damaged; it was made anew, and no chat was touched")
+        return True
+
+    def _opened(self) -> sqlite3.Connection:
+        """The connection, to the file that the path names now: another window may have replaced a damaged one."""
+        if self._connection is None or damage.identity(self.path) != self._file:
+            if self._connection is not None and not self.path.exists():
+                self._notify(f"{self._shown} was removed while it was in use; a new one is begun")
+            self.close()
+            self._connect(write_ahead=True)
+        assert self._connection is not None
+        return self._connection
+
+    def _connect(self, write_ahead: bool) -> None:
+        self._prepare_file()
+        connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode=rw", BUSY_S, isolation_level=None, check_same_thread=False, uri=True
+        )
+        try:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+            if write_ahead:
+                # Not after a repair: another window may still hold the old file, and when it lets go, SQLite removes
+                # the log by name, which would be the new file's.
+                connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            schema.migrate(connection, self._keep_copy_of_layout)
+            connection.execute("SELECT max(updated) FROM session").fetchone()
+        except schema.NewerLayoutError:
+            connection.close()
+            raise StoreError(f"{self._shown} was made by a newer qchat", "update qchat to use these chats") from None
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _prepare_file(self) -> None:
+        """What can be said about the file before SQLite sees it; `self._file` is which file that is."""
+        path = self.path
+        private_dir(path.parent)
+        self._file = damage.identity(path)
+        if self._file is None:
+            if damage.log_file(path).exists():
+                damage.repair(path, None, self._notify)
+            else:
+                damage.create(path)
+        elif path.is_dir():
+            raise StoreError(f"{self._shown} is a folder, and qchat keeps its chats in a file there", "move it away")
+        elif not os.access(path, os.R_OK | os.W_OK):
+            raise StoreError(
+                f"{self._shown} may not be read and written", f"allow it again: chmod 600 {printable(str(path), 300)}"
+            )
+        elif path.stat().st_size == 0:
+            damage.repair(path, self._file, self._notify)
+        elif os.name == "posix" and path.stat().st_mode & 0o077:
+            with contextlib.suppress(PermissionError):  # somebody else's file
+                path.chmod(0o600)
+        self._file = damage.identity(path)
+
+    def _keep_copy_of_layout(self, layout: int) -> None:
+        copy = self.path.with_name(f"{self.path.name}.layout-{layout}")
+        copy.unlink(missing_ok=True)
+        os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(self.path)) as source:
+            source.execute("VACUUM INTO ?", (str(copy),))
