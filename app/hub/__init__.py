@@ -1,16 +1,22 @@
-"""Models on disk: the catalogue, the library of what is here, and the ways to fetch more."""
+"""Models on disk: the catalogue, the library of what is here, and the ways to fetch more.
+
+What fetches a model is imported when one is fetched: a list of names has to appear at the press of a key.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.errors import ModelNotFoundError
 from app.hub.catalogue import load_catalogue, starter
-from app.hub.download import Notify, pull
 from app.hub.library import Library, ModelEntry
 from app.hub.web import OnProgress, ignore_progress
 
-__all__ = ["Library", "ModelEntry", "ensure_model", "load_catalogue", "pull"]
+if TYPE_CHECKING:
+    from app.hub.download import Notify
+
+__all__ = ["Library", "ModelEntry", "ensure_model", "load_catalogue"]
 
 
 def ensure_model(
@@ -23,6 +29,8 @@ def ensure_model(
     try:
         return library.find(name)
     except ModelNotFoundError:
+        from app.hub.download import pull  # noqa: PLC0415 - numpy
+
         first = starter()
         if name != first.name or library.list():
             raise

@@ -87,7 +87,7 @@ def test_only_a_first_run_fetches_by_itself(library: Library, monkeypatch: pytes
         (into.models_dir / load_catalogue()[name].file_name).touch()
         return into.list()[0]
 
-    monkeypatch.setattr("app.hub.pull", fake_pull)
+    monkeypatch.setattr("app.hub.download.pull", fake_pull)
     said: list[str] = []
     with pytest.raises(ModelNotFoundError):
         ensure_model("qwen3:4b", library, notify=said.append)
