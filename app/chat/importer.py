@@ -46,7 +46,8 @@ def _import_chat(store: Store, session: Session, messages: Sequence[Message], pa
     if not store.knows([session.id, *(message.id for message in messages)]):
         store.add(session, messages)
         return Imported(session, len(messages), False)
-    ids = {message.id: new_message(None, message.role, "").id for message in messages}
+    in_order = sorted(message.id for message in messages)
+    ids = dict(zip(in_order, sorted(new_message(None, "user", "").id for _ in in_order), strict=True))
     copies = [replace(m, id=ids[m.id], parent_id=ids.get(m.parent_id or "")) for m in messages]
     copy = replace(session, id=new_session().id, leaf_id=ids.get(session.leaf_id or ""))
     store.add(copy, copies)

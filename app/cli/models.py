@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from app.cli.progress import ProgressLine, human_bytes
+from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
 from app.errors import ModelFileError
 from app.hub.catalogue import load_catalogue
@@ -46,7 +47,7 @@ def list_models(everything: bool, as_json: bool) -> None:
     if as_json:
         write_json(rows)
     elif rows:
-        _print_table(("NAME", "SIZE", "TYPE", "CONTEXT", ""), [_row(row) for row in rows])
+        print_table(("NAME", "SIZE", "TYPE", "CONTEXT", ""), [_row(row) for row in rows])
     else:
         click.echo("no models on this disk; 'qchat models list --all' shows the catalogue", err=True)
 
@@ -128,13 +129,6 @@ def _row(row: dict[str, Any]) -> Sequence[str]:
     context = f"{row['context']:,}" if "context" in row else ""
     about = "" if row["on_disk"] else "~"
     return (row["name"], about + human_bytes(row["bytes"]), row.get("quantisation", ""), context, remark)
-
-
-def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    shown = [head, *([escape_controls(cell).replace("\n", " ") for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(head))]
-    for row in shown:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
