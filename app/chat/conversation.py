@@ -82,7 +82,7 @@ class Conversation:
     def __init__(self, messages: Iterable[Message] = (), leaf_id: str | None = None) -> None:
         self._messages: dict[str, Message] = {}
         self._children: dict[str | None, list[str]] = {None: []}  # in the order in which they were made
-        for message in sorted(messages, key=lambda m: m.id):
+        for message in _parents_first(messages):
             self.put(message)
         self.leaf_id = leaf_id if leaf_id in self._messages else self._newest()
 
@@ -130,3 +130,20 @@ class Conversation:
 
     def _newest(self) -> str | None:
         return max(self._messages, default=None)
+
+
+def _parents_first(messages: Iterable[Message]) -> list[Message]:
+    """In the order of their ids, but a parent always before its children: a clock can have been set back between them.
+
+    In a circle of parents, which only a file made by hand can hold, one of them is taken first.
+    """
+    waiting = {message.id: message for message in sorted(messages, key=lambda m: m.id)}
+    ordered: list[Message] = []
+    for message_id in list(waiting):
+        line = []
+        at: str | None = message_id
+        while at is not None and at in waiting:
+            line.append(waiting.pop(at))
+            at = line[-1].parent_id
+        ordered += reversed(line)
+    return ordered
