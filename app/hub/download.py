@@ -26,7 +26,8 @@ def pull(
 
     A model that is there already is not fetched again. A path is registered in place, as a link: the file is neither
     copied nor moved, and removing the model later removes the link alone.
-    Raises UsageError for a source or name that is refused, DownloadError, ModelFileError for what is no GGUF file.
+    Raises UsageError for a source or name that is refused, DownloadError, ModelFileError for what is no GGUF file, and
+    whatever `on_progress` raises (`web.Cancelled`), which ends the pull within a second and leaves nothing of it.
     """
     wanted = parse_source(source)
     library.prepare()

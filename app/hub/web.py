@@ -1,10 +1,17 @@
-"""A plain streaming download over HTTP into one file."""
+"""A plain streaming download over HTTP into one file.
+
+The network is read in a thread of its own and the file is written in the caller's, so that a server that hangs or says
+nothing can be left at once: whoever waits is asked several times a second, through the progress report, to go on.
+"""
 
 from __future__ import annotations
 
 import errno
+import queue
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,10 +22,19 @@ if TYPE_CHECKING:
     import httpx
 
 OnProgress = Callable[[str, int, int | None], None]
-"""Called with (stage, bytes done, bytes in all or None where that is not known)."""
+"""Called with (stage, bytes done, bytes in all or None where that is not known), every POLL_S seconds or more often.
+
+Whatever it raises, such as `Cancelled`, ends what is under way, and nothing of that is kept.
+"""
 
 CHUNK = 1 << 20  # bytes
 CONNECT_S, READ_S = 10.0, 60.0
+POLL_S = 0.1
+PIECES = 64  # that may wait to be written; the network gives at most 64 KiB at a time
+
+
+class Cancelled(Exception):  # noqa: N818 - what a person chose, not an error
+    """For an `OnProgress` to raise when the person no longer wants what is being fetched."""
 
 
 def ignore_progress(_stage: str, _done: int, _total: int | None) -> None:
@@ -30,6 +46,26 @@ def fetch(url: str, target: Path, token: str | None, on_progress: OnProgress) ->
 
     `token` goes to the host of `url` alone: httpx drops the header when a redirect leads to another origin.
     """
+    stage, done, total = "connecting", 0, None
+    with closing(_in_thread(_pieces(url, token), lambda: on_progress(stage, done, total))) as pieces:
+        _, total = next(pieces)
+        if total is not None:
+            check_room(target.parent, total)
+        stage = "downloading"
+        with writing(target), target.open("xb") as file:
+            for piece, _ in pieces:
+                file.write(piece)
+                done += len(piece)
+                on_progress(stage, done, total)
+    if total is not None and done != total:
+        raise DownloadError(f"the connection ended after {done:,} of {total:,} bytes", "try again")
+
+
+_Pieces = Generator[tuple[bytes, int | None], None, None]
+"""Bytes as they come, each with the size of the whole; the first piece is empty and means that the server answered."""
+
+
+def _pieces(url: str, token: str | None) -> _Pieces:
     import httpx  # noqa: PLC0415 - a tenth of a second that only a download needs
 
     headers = {"Accept-Encoding": "identity"}
@@ -42,12 +78,60 @@ def fetch(url: str, target: Path, token: str | None, on_progress: OnProgress) ->
             client.stream("GET", url, headers=headers) as response,
         ):
             _check_status(response, url, bool(token))
-            _save(response, target, on_progress)
+            total = _length(response)
+            yield b"", total
+            for piece in response.iter_raw():
+                yield piece, total
     except httpx.HTTPError as error:
         reason = printable(str(error) or type(error).__name__, 200)
         raise DownloadError(f"{_host(url)} could not be read: {reason}", "check the network and try again") from error
     except (httpx.InvalidURL, ValueError, ImportError) as error:  # a bad URL or proxy setting
         raise DownloadError(f"{printable(url)} cannot be fetched: {printable(str(error), 200)}") from error
+
+
+def _in_thread(pieces: _Pieces, waiting: Callable[[], None]) -> _Pieces:
+    """What `pieces` gives, read in another thread; `waiting` is called every POLL_S seconds in which nothing comes.
+
+    Closing this does not wait for that thread, which may hang in a system call until its time is up. It holds a
+    connection and no file, ends by itself at the next piece, and does not keep the program alive.
+    """
+    came: queue.Queue[tuple[bytes, int | None] | BaseException | None] = queue.Queue(PIECES)
+    left = threading.Event()
+
+    def put(item: tuple[bytes, int | None] | BaseException | None) -> None:
+        while not left.is_set():
+            try:
+                came.put(item, timeout=POLL_S)
+            except queue.Full:
+                continue
+            return
+
+    def read() -> None:
+        try:
+            with closing(pieces):
+                for piece in pieces:
+                    put(piece)
+                    if left.is_set():
+                        return
+            put(None)
+        except BaseException as error:  # raised where the pieces are wanted
+            put(error)
+
+    threading.Thread(target=read, name="qchat-download", daemon=True).start()
+    try:
+        while True:
+            try:
+                item = came.get(timeout=POLL_S)
+            except queue.Empty:
+                waiting()
+                continue
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        left.set()
 
 
 def _check_status(response: httpx.Response, url: str, with_token: bool) -> None:
@@ -65,22 +149,13 @@ def _check_status(response: httpx.Response, url: str, with_token: bool) -> None:
     raise DownloadError(where, "try again later" if status >= 500 else None)
 
 
-def _save(response: httpx.Response, target: Path, on_progress: OnProgress) -> None:
+def _length(response: httpx.Response) -> int | None:
+    """Bytes of the whole body, where the server says so."""
     encoding = response.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise DownloadError(f"the server sent the file encoded as {printable(encoding)}, which was not asked for")
     length = response.headers.get("content-length", "")
-    total = int(length) if length.isdecimal() else None
-    if total is not None:
-        check_room(target.parent, total)
-    done = 0
-    with writing(target), target.open("xb") as file:
-        for chunk in response.iter_raw(CHUNK):
-            file.write(chunk)
-            done += len(chunk)
-            on_progress("downloading", done, total)
-    if total is not None and done != total:
-        raise DownloadError(f"the connection ended after {done:,} of {total:,} bytes", "try again")
+    return int(length) if length.isdecimal() else None
 
 
 def check_room(folder: Path, needed: int) -> None:

