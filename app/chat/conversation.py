@@ -105,6 +105,10 @@ class Conversation:
             self._children.setdefault(message.id, [])
         self._messages[message.id] = message
 
+    def messages(self) -> Sequence[Message]:
+        """Every message of every branch, oldest first."""
+        return sorted(self._messages.values(), key=lambda message: message.id)
+
     def path(self) -> Sequence[Message]:
         """From the first message to the leaf."""
         return self.path_to(self.leaf_id)

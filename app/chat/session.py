@@ -1,0 +1,283 @@
+"""A chat that someone is in: its questions, its replies as they come, and its branches.
+
+The app, the REPL and `ask --session` all go through `ChatSession`, so a chat behaves the same in each. Everything that
+changes is handed to the saver at once, and a reply while it streams, so nothing that was seen is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from app.backends.base import Answer, ChatRequest, Event, Generated, Thinking, ToolCall
+from app.chat.conversation import Conversation, Message, Session, new_message, new_session
+from app.chat.host import BackendHost
+from app.chat.saver import Saver
+from app.chat.text import well_formed
+from app.chat.title import title_of
+from app.chat.turn import Reply, Turn
+from app.errors import QChatError, UsageError
+from app.settings import Settings, load_settings
+
+SAVE_EVERY_S = 0.5
+SAY_ALIVE_EVERY_S = 3.0  # a reply that was not saved for longer counts as interrupted; a long prompt says nothing
+
+
+@dataclass(frozen=True)
+class Added:
+    """A message was put at the end of the path."""
+
+    message: Message
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The reply is whole, or will not become so: its `state` says which. `error` is what ended it, if one did."""
+
+    message: Message
+    error: QChatError | None = None
+
+
+Change = Added | Finished | Event
+Show = Callable[[Change], None]
+
+
+class ChatSession:
+    """One chat. One reply is written at a time; to stop it, cancel the task that waits for it."""
+
+    def __init__(
+        self,
+        saver: Saver,
+        host: BackendHost,
+        session: Session | None = None,
+        messages: Sequence[Message] = (),
+        *,
+        settings: Mapping[str, Any] | None = None,
+        flags: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Without `session` it is a new chat with `settings`.
+
+        `flags`: settings of this run, by dotted key; they come before those of the chat and are not kept in it.
+        """
+        self.session = session or new_session(settings)
+        self.conversation = Conversation(messages, self.session.leaf_id)
+        self._saver = saver
+        self._host = host
+        self._flags = dict(flags or {})
+        self._kept = session is not None  # a chat enters the list with its first question
+
+    @property
+    def settings(self) -> Settings:
+        """Every setting as this chat has it: flag, then the chat's own, then environment, file and default."""
+        return load_settings({**self.session.settings, **self._flags})
+
+    def change_settings(self, changes: Mapping[str, Any]) -> None:
+        """Set settings of this chat; None gives one back to the environment and files. Raises SettingsError."""
+        settings = {**self.session.settings, **changes}
+        settings = {key: value for key, value in settings.items() if value is not None}
+        load_settings(settings)
+        self._flags = {key: value for key, value in self._flags.items() if key not in changes}
+        self._change(settings=settings)
+
+    def rename(self, title: str) -> None:
+        """Give the chat a title, in one line. Raises UsageError for an empty one."""
+        title = " ".join(well_formed(title).split())
+        if not title:
+            raise UsageError("a title needs at least one letter")
+        self._change(title=title, titled_by_person=True)
+
+    async def ask(self, text: str, show: Show) -> Message:
+        """Put a question at the end of the path and answer it. Returns the reply, however it ended.
+
+        Cancelling keeps what was said; so does a QChatError, which is shown in the reply's notices and not raised.
+        """
+        return await self._ask(self.conversation.leaf_id, text, show)
+
+    async def edit(self, message_id: str, text: str, show: Show) -> Message:
+        """Ask `text` in the place of an earlier question, as a branch beside it."""
+        return await self._ask(self.conversation[message_id].parent_id, text, show)
+
+    async def regenerate(self, reply_id: str, show: Show) -> Message:
+        """Another reply to the same question, as a branch beside `reply_id`."""
+        question_id = self.conversation[reply_id].parent_id
+        assert question_id is not None  # a reply always answers something
+        self.conversation.leaf_id = question_id
+        return await self._answer(question_id, show)
+
+    def switch(self, message_id: str, step: int) -> bool:
+        """Look at the branch `step` places after (before, if negative) that of `message_id`; False if there is none."""
+        siblings = self.conversation.siblings(message_id)
+        place = siblings.index(message_id) + step
+        if not 0 <= place < len(siblings):
+            return False
+        self.conversation.go_to(siblings[place])
+        self._change(leaf_id=self.conversation.leaf_id)
+        return True
+
+    def fork(self, message_id: str) -> ChatSession:
+        """A new chat that begins with this one's path up to `message_id`."""
+        forked = ChatSession(self._saver, self._host, flags=self._flags)
+        parent_id = None
+        for message in self.conversation.path_to(message_id):
+            copied = replace(message, id=new_message(None, message.role, "").id, parent_id=parent_id)
+            forked.conversation.put(copied)
+            parent_id = copied.id
+        forked.conversation.leaf_id = parent_id
+        forked._change(title=self.session.title, settings=self.session.settings, leaf_id=parent_id)
+        for message in forked.conversation.path():
+            self._saver.put_message(forked.session.id, message)
+        return forked
+
+    def reload(self, messages: Sequence[Message]) -> None:
+        """Take in what another window has added; the path stays what it is."""
+        for message in messages:
+            self.conversation.put(message)
+
+    async def _ask(self, parent_id: str | None, text: str, show: Show) -> Message:
+        question = new_message(parent_id, "user", well_formed(text))
+        if not self._kept:
+            self._pin_model()
+        if not self.session.title:
+            self._change(title=title_of(question.content))
+        self._add(question, show)
+        return await self._answer(question.id, show)
+
+    async def _answer(self, question_id: str, show: Show) -> Message:
+        settings = self.settings
+        reply = new_message(question_id, "assistant", "", state="streaming", model=settings.model)
+        writing = _ReplyInProgress(reply, show)
+        failure = None
+        self._add(reply, show)
+        saving = asyncio.ensure_future(self._save_while_it_grows(writing))
+        try:
+            backend = await self._host.get(settings, show)
+            writing.begin(Turn(backend, self._request(settings, question_id), writing.take))
+            await writing.run()
+        except asyncio.CancelledError:
+            writing.end("cancelled")
+            raise
+        except QChatError as error:
+            failure = error
+            writing.end("error", error.message, *([error.hint] if error.hint else []))
+        except BaseException as error:
+            writing.end("error", f"unexpected {type(error).__name__}")
+            raise
+        finally:
+            saving.cancel()
+            self._put(writing.message)
+            show(Finished(writing.message, failure))
+        return writing.message
+
+    async def _save_while_it_grows(self, writing: _ReplyInProgress) -> None:
+        saved, saved_at = writing.message, time.monotonic()
+        while True:
+            await asyncio.sleep(SAVE_EVERY_S)
+            now = time.monotonic()
+            if writing.message != saved or now - saved_at >= SAY_ALIVE_EVERY_S:
+                saved, saved_at = writing.message, now
+                self._put(saved)
+
+    def _request(self, settings: Settings, question_id: str) -> ChatRequest:
+        return ChatRequest(
+            messages=request_messages(settings.system, self.conversation.path_to(question_id)),
+            sampling=settings.sampling,
+            max_tokens=settings.max_tokens,
+            thinking=settings.thinking,
+        )
+
+    def _pin_model(self) -> None:
+        """The chat stays with the model that it began with, whatever the default becomes."""
+        settings = self.settings
+        self._change(settings={**self.session.settings, "model": settings.model, "backend": settings.backend})
+
+    def _add(self, message: Message, show: Show) -> None:
+        self._put(message)
+        self.conversation.leaf_id = message.id
+        self._change(leaf_id=message.id, updated=message.created)
+        show(Added(message))
+
+    def _put(self, message: Message) -> None:
+        self.conversation.put(message)
+        self._saver.put_message(self.session.id, message)
+
+    def _change(self, **changes: Any) -> None:
+        self.session = replace(self.session, **changes)
+        self._kept = True
+        self._saver.put_session(self.session)
+
+
+def request_messages(system: str, path: Sequence[Message]) -> list[Mapping[str, Any]]:
+    """The messages of a request, in the OpenAI shape.
+
+    A reply in which nothing at all was said is left out, and the questions before and after it become one message,
+    because many templates refuse two messages of one role in a row.
+    """
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    for message in path:
+        if message.role == "assistant" and not (message.content or message.thinking or message.tool_calls):
+            continue
+        if message.role == "user" and messages and messages[-1]["role"] == "user":
+            messages[-1]["content"] += f"\n\n{message.content}"
+        else:
+            messages.append(message.as_request())
+    return list(messages)
+
+
+class _ReplyInProgress:
+    """What of a reply there is, as a message, and the times that a person sees."""
+
+    def __init__(self, message: Message, show: Show) -> None:
+        self.message = message
+        self._show = show
+        self._turn: Turn | None = None
+        self._tokens = 0
+        self._thinking_since: float | None = None
+        self._timing: dict[str, float] = {}
+
+    def begin(self, turn: Turn) -> None:
+        self._turn = turn
+        self.message = replace(self.message, model=turn.backend.model)
+
+    async def run(self) -> None:
+        assert self._turn is not None
+        reply = await self._turn.run()
+        if reply.usage:
+            self._timing |= asdict(reply.usage)
+        self.end(reply.finish_reason or "error")
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Generated(tokens):
+                self._tokens = tokens
+            case Thinking() if self._thinking_since is None:
+                self._thinking_since = time.monotonic()
+            case Answer() | ToolCall():
+                self._stop_thinking()
+        assert self._turn is not None
+        self.message = _with_reply(self.message, self._turn.reply, self._timing)
+        self._show(event)
+
+    def end(self, state: Any, *notices: str) -> None:
+        self._stop_thinking()
+        if self._turn:
+            self.message = _with_reply(self.message, self._turn.reply, self._timing)
+        self.message = replace(self.message, state=state, notices=(*self.message.notices, *notices))
+
+    def _stop_thinking(self) -> None:
+        if self._thinking_since is not None and "thinking_s" not in self._timing:
+            self._timing["thinking_s"] = time.monotonic() - self._thinking_since
+            self._timing["thinking_tokens"] = self._tokens
+
+
+def _with_reply(message: Message, reply: Reply, timing: Mapping[str, float]) -> Message:
+    return replace(
+        message,
+        content=reply.answer,
+        thinking=reply.thinking,
+        tool_calls=reply.tool_calls,
+        notices=reply.notices,
+        timing=dict(timing),
+    )
