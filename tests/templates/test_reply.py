@@ -58,6 +58,7 @@ REPLIES = [
     (f"See\n{WRITE}\n\nDone", False, [Answer("See"), ToolCall("write", {"text": FAR}, WRITE), Answer("Done")]),
     (f"<think>\nso {WRITE} Hi", False, [Thinking("so "), ToolCall("write", {"text": FAR}, WRITE), Answer(" Hi")]),
     ("a < b\nx </t <tool", False, [Answer("a < b\nx </t <tool")]),
+    (f" \n{CALL}", False, [Answer(" "), ToolCall("add", ADD, CALL)]),
 ]
 
 
@@ -150,6 +151,26 @@ BROKEN_REPLIES = [
         [Answer("<tool_call>"), notice("<tool_call>"), ToolCall("add", ADD, CALL)],
     ),
     ("<tool_call> \n</tool_ca", False, [Answer("<tool_call>"), notice("<tool_call>"), Answer(" \n</tool_ca")]),
+    (
+        f"{UNBALANCED}</tool_call><tool_call>{{",  # two at once when the reply ends
+        False,
+        [
+            Answer(f"{UNBALANCED}</tool_call>"),
+            notice('<tool_call>\\n{"name": "add", "arguments…'),
+            Answer("<tool_call>{"),
+            notice("<tool_call>{"),
+        ],
+    ),
+    (
+        f"so\n<tool_call>{{x}}\n</tool_call> then\n{CALL}",
+        True,
+        [
+            Thinking("so\n<tool_call>{x}\n</tool_call>"),
+            notice("<tool_call>{x}\\n</tool_call>"),
+            Thinking(" then"),
+            ToolCall("add", ADD, CALL),
+        ],
+    ),
     ("\n\n<tool_call>{", True, [Thinking("<tool_call>{"), notice("<tool_call>{")]),
 ]
 
@@ -209,6 +230,8 @@ def test_a_call_is_held_back_no_longer_than_it_can_be_one() -> None:
     assert splitter.push(" so</tool_") == [Answer(" so")]
     ending = splitter.push("call> ")
     assert (ending[0], type(ending[1]), ending[2]) == (Answer("</tool_call>"), Notice, Answer(" "))
+    assert splitter.push('<tool_call>{"\\n\\') == []
+    assert splitter.push("x") == [Answer('<tool_call>{"\\n\\x')]
 
 
 @pytest.mark.parametrize(
