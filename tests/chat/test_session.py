@@ -161,7 +161,7 @@ def test_a_reply_is_saved_while_it_grows(tmp_path: Path, monkeypatch: pytest.Mon
         task = asyncio.create_task(chat.ask("q", ignore))
         found: list[Message] = []
         while not (found and found[-1].content):
-            found = await saver.run(lambda store: store.messages(chat.session.id) if found is not None else [])
+            found = await saver.run(lambda store: store.messages(chat.session.id))
         task.cancel()
         await asyncio.wait([task])
         return found
