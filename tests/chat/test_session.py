@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from app.backends.base import Answer, Backend, Event, Generated, Notice, Progress, Thinking, ToolCall
-from app.chat.attachment import attachment
 from app.chat.chats import Chats, export
 from app.chat.conversation import Message, new_message
 from app.chat.host import BackendHost, Report
@@ -315,15 +314,6 @@ def test_a_failed_opening_is_tried_again(tmp_path: Path) -> None:
         return [(await chat.ask("q", ignore)).state, (await chat.ask("q", ignore)).state]
 
     assert run(tmp_path, work, ModelNotFoundError("no model"), FakeBackend(Answer("x"))) == ["error", "stop"]
-
-
-def test_an_attachment_is_a_fence_that_its_text_cannot_close(tmp_path: Path) -> None:
-    (tmp_path / "a b.md").write_text("```py\nx\n````\n")
-    assert attachment(f"'{tmp_path}/a b.md'") == "a b.md:\n`````md\n```py\nx\n````\n`````\n"
-    (tmp_path / "bin").write_bytes(b"\xff\x00")
-    for name in ("bin", "nothing", "."):
-        with pytest.raises(UsageError):
-            attachment(str(tmp_path / name))
 
 
 def test_events_of_a_reply_that_nobody_planned_for_are_kept_as_failed(tmp_path: Path) -> None:
