@@ -15,7 +15,7 @@ from app.errors import TemplateError
 from app.templates.environment import NO_TEMPLATE_HINT
 from app.templates.guard import Segment
 from app.templates.isolation import IsolatedTemplate, Renderer
-from app.templates.render import Conversation, PromptTokens, render
+from app.templates.render import Conversation, PromptTokens
 
 _NAMED_TOKENS = ("bos", "eos", "unknown", "padding")  # tokenizer.ggml.*_token_id
 _VARIABLE_OF = {"unknown": "unk_token", "padding": "pad_token"}  # where transformers has another name
@@ -50,7 +50,7 @@ class Prompter:
             token_id = self._metadata.get(f"tokenizer.ggml.{name}_token_id")
             if token_id is not None and 0 <= int(token_id) < self._tokenizer.vocab_size:
                 named[_VARIABLE_OF.get(name, f"{name}_token")] = self._tokenizer.token_text(int(token_id))
-        return IsolatedTemplate(source, named, self._renderer)
+        return IsolatedTemplate(source, named, self._prompt_tokens, self._renderer)
 
     @cached_property
     def _prompt_tokens(self) -> PromptTokens:
@@ -61,7 +61,7 @@ class Prompter:
 
     def chat(self, conversation: Conversation) -> Prompt:
         """The prompt of a conversation; raises TemplateError."""
-        return self._prompt(render(self.template, conversation, self._prompt_tokens))
+        return self._prompt(self.template.render(conversation))
 
     def close(self) -> None:
         """End the process that renders."""

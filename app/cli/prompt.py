@@ -21,7 +21,7 @@ from app.errors import TemplateError, UsageError, printable
 from app.hub.library import Library
 from app.settings import load_settings, paths
 from app.templates.isolation import IsolatedTemplate, Renderer
-from app.templates.render import Conversation, render
+from app.templates.render import Conversation
 
 _FIELDS = ("messages", "tools", "documents", "add_generation_prompt")
 
@@ -91,7 +91,7 @@ def _with_template(source: str) -> Show:
     template = IsolatedTemplate(source)
 
     def show(conversation: Conversation) -> dict[str, Any]:
-        segments = render(template, conversation)
+        segments = template.render(conversation)
         return {"text": "".join(segment.text for segment in segments), "ids": None, "control": None}
 
     return show

@@ -138,7 +138,7 @@ class _Dict:
     """Python's `dict`. Jinja2 takes an attribute that it lacks for an item, and `dict['from_keys']` is dict again."""
 
     fromkeys = staticmethod(dict.fromkeys)
-    from_keys = staticmethod(dict)
+    from_keys: Any = staticmethod(dict)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> dict[Any, Any]:
         return dict(*arguments, **keywords)

@@ -16,14 +16,14 @@ import itertools
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 # Noncharacters first (Unicode 23.7: never interchanged), then a private plane, so that an unused one is always found.
 MARKS = tuple(map(chr, itertools.chain(range(0xFDD0, 0xFDF0), range(0xF0000, 0xFFFFE))))
 
-Marking = Callable[[str], str]
+Marking = Callable[[str, str], str]  # (text, mark) -> the text with marks in it
 
 
 @dataclass(frozen=True)
@@ -35,53 +35,25 @@ class Segment:
 
 
 class Guard:
-    """One mark, and every token literal of a vocabulary."""
+    """The token literals of one vocabulary, compiled once: thousands of them cost more than a render.
 
-    def __init__(self, literals: Collection[str], mark: str) -> None:
-        self._mark = mark
-        self._literal = re.compile(_any_of(literals))
-        self._marks = re.compile(f"{re.escape(mark)}|{re.escape(_json_escape(mark))}")
+    `markings` are pairs, the strongest first: how to mark the model's own messages, and everybody else's text.
+    `control` and `markup` are those of `render.PromptTokens`.
+    """
 
-    def firm(self, literals: Collection[str], keep: Collection[str] = ()) -> Marking:
-        """Marks after every character that can begin one of `literals`, except where a literal to `keep` begins.
+    def __init__(self, control: Collection[str], markup: Collection[str]) -> None:
+        self._literal = re.compile(_any_of(_steering({*control, *markup})))
+        except_markup = firm(control, keep=markup)
+        weakest = exact(control)
+        self.markings: tuple[tuple[Marking, Marking], ...] = (
+            (except_markup, firm({*control, *markup})),
+            (except_markup, except_markup),
+            (weakest, weakest),
+        )
 
-        A text that can end a literal gets one in front too, because a template may have written the beginning: Qwen3
-        Coder writes `<`, a key of a tool's schema, `>`. Names get none: they are what templates make tokens of.
-        """
-        guarded = _steering(literals)
-        firsts = "".join({re.escape(text[0]) for text in guarded})
-        beginning = re.compile(f"(?!{_any_of(keep)})[{firsts}]" if firsts else r"(?!)")
-        insides = "\0".join(text[1:] for text in guarded)
-        ends = {text[n:] for text in guarded for n in range(1, len(text))}
-        longest = max(map(len, ends), default=0)
-
-        def put(text: str) -> str:
-            marked = beginning.sub(lambda found: found[0] + self._mark, text)
-            if not text or text.isidentifier():
-                return marked
-            continues = text in insides or any(text[:n] in ends for n in range(1, min(longest, len(text)) + 1))
-            return self._mark + marked if continues else marked
-
-        return put
-
-    def exact(self, literals: Collection[str]) -> Marking:
-        """Marks inside every one of `literals`, overlapping ones too, and after an unfinished one at a text's end."""
-        guarded = _steering(literals)
-        starts = "|".join(f"{re.escape(text[0])}(?={re.escape(text[1:])})" for text in guarded) or r"(?!)"
-        start = re.compile(starts)  # the first character only, so that overlapping literals are found too
-        beginnings = {text[:n] for text in guarded for n in range(1, len(text))}
-        longest = max(map(len, beginnings), default=0)
-
-        def put(text: str) -> str:
-            marked = start.sub(lambda found: found[0] + self._mark, text)
-            unfinished = any(text[-n:] in beginnings for n in range(1, min(longest, len(text)) + 1))
-            return marked + self._mark if unfinished else marked
-
-        return put
-
-    def take_out(self, rendered: str) -> list[Segment]:
+    def take_out(self, rendered: str, mark: str) -> list[Segment]:
         """The rendered text without marks, split so that a literal which had a mark inside is an untrusted segment."""
-        pieces = self._marks.split(rendered)
+        pieces = re.split(f"{re.escape(mark)}|{re.escape(_json_escape(mark))}", rendered)
         cuts = list(itertools.accumulate(map(len, pieces[:-1])))
         text = "".join(pieces)
         segments, trusted_from = [], 0
@@ -93,10 +65,58 @@ class Guard:
         return [segment for segment in [*segments, Segment(text[trusted_from:], True)] if segment.text]
 
 
+def firm(literals: Collection[str], keep: Collection[str] = ()) -> Marking:
+    """Marks after every character that can begin one of `literals`, except where a literal to `keep` begins.
+
+    A text that can end a literal gets one in front too, because a template may have written the beginning: Qwen3
+    Coder writes `<`, a key of a tool's schema, `>`. Names get none: they are what templates make tokens of.
+    """
+    guarded = _steering(literals)
+    kept = _by_first_character(keep)
+    beginning = re.compile(
+        "|".join(
+            re.escape(first) + (f"(?!{_any_of(kept[first])})" if first in kept else "")
+            for first in _by_first_character(guarded)
+        )
+        or r"(?!)"
+    )
+    insides = "\0".join(text[1:] for text in guarded)
+    ends = {text[n:] for text in guarded for n in range(1, len(text))}
+    longest = max(map(len, ends), default=0)
+    last = re.compile(_any_of({text[-1] for text in guarded}))
+
+    def put(text: str, mark: str) -> str:
+        marked = beginning.sub(lambda found: found[0] + mark, text)
+        if not text or text.isidentifier():
+            return marked
+        continues = text in insides or any(text[: end.end()] in ends for end in last.finditer(text, 0, longest))
+        return mark + marked if continues else marked
+
+    return put
+
+
+def exact(literals: Collection[str]) -> Marking:
+    """Marks inside every one of `literals`, overlapping ones too, and after an unfinished one at a text's end."""
+    guarded = _steering(literals)
+    start = re.compile(  # the first character only, so that overlapping literals are found too
+        "|".join(f"{re.escape(first)}(?={_any_of(rests)})" for first, rests in _by_first_character(guarded).items())
+        or r"(?!)"
+    )
+    beginnings = {text[:n] for text in guarded for n in range(1, len(text))}
+    longest = max(map(len, beginnings), default=0)
+
+    def put(text: str, mark: str) -> str:
+        marked = start.sub(lambda found: found[0] + mark, text)
+        unfinished = any(text[-n:] in beginnings for n in range(1, min(longest, len(text)) + 1))
+        return marked + mark if unfinished else marked
+
+    return put
+
+
 def unused_marks(count: int, *texts: str) -> list[str]:
     """Marks that occur in none of `texts`, neither themselves nor as JSON escapes."""
-    spellings = ((mark, _json_escape(mark)) for mark in MARKS)
-    unused = (mark for mark, escape in spellings if not any(mark in text or escape in text for text in texts))
+    text = "\n".join(texts)
+    unused = (mark for mark in MARKS if mark not in text and _json_escape(mark) not in text)
     return list(itertools.islice(unused, count))
 
 
@@ -105,9 +125,17 @@ def _steering(literals: Collection[str]) -> list[str]:
     return [text for text in literals if len(text) > 1]
 
 
+def _by_first_character(literals: Collection[str]) -> dict[str, list[str]]:
+    """What follows the first character. A pattern that begins with that character is searched for much faster."""
+    rests: dict[str, list[str]] = {}
+    for text in _steering(literals):
+        rests.setdefault(text[0], []).append(text[1:])
+    return rests
+
+
 def _any_of(literals: Collection[str]) -> str:
     """A pattern of the literals, longest first: leftmost-longest, as tokenizers match added tokens."""
-    return "|".join(map(re.escape, sorted(_steering(literals), key=len, reverse=True))) or r"(?!)"
+    return "|".join(map(re.escape, sorted(literals, key=len, reverse=True))) or r"(?!)"
 
 
 def _json_escape(mark: str) -> str:
@@ -115,13 +143,23 @@ def _json_escape(mark: str) -> str:
     return json.dumps(mark)[1:-1]
 
 
-def strings_in(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> list[str]:
     """Every string in `value`, the keys of mappings too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (dict, list, tuple)):
-        for item in itertools.chain(value, value.values() if isinstance(value, dict) else ()):
-            yield from strings_in(item)
+    found: list[str] = []
+
+    def look_into(value: Any) -> None:
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                look_into(key)
+                look_into(item)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                look_into(item)
+
+    look_into(value)
+    return found
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:

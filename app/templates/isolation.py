@@ -16,13 +16,15 @@ import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from app.errors import TemplateError, printable
-from app.templates.environment import NO_TEMPLATE_HINT, ChatTemplate
+from app.templates.environment import NO_TEMPLATE_HINT
+from app.templates.guard import Segment
+from app.templates.render import NO_TOKENS, Conversation, PromptTokens
 from app.templates.worker import MEMORY_BYTES, OUT_OF_MEMORY, READY, decode, encode, text_limit
 
-SECONDS = 1.5  # for one render; real templates take some milliseconds
+SECONDS = 1.5  # for one prompt, however many renders it takes; real templates take some milliseconds
 START_SECONDS = 20.0  # the machine may be busy, and the worker is ours
 SOURCE_CHARACTERS = 256 << 10  # the longest of 884 published templates has 45,000
 REQUEST_BYTES = 8 << 20  # more than any context window holds, and what MEMORY_BYTES is enough for
@@ -48,8 +50,8 @@ class Renderer:
         with self._turn:
             self._start()
 
-    def render(self, request: bytes) -> str:
-        """The text for one encoded request; raises TemplateError, also when the template had to be stopped."""
+    def render(self, request: bytes) -> list[Segment]:
+        """The prompt for one encoded request; raises TemplateError, also when the template had to be stopped."""
         with self._turn:
             process = self._start()
             try:
@@ -104,15 +106,15 @@ class Renderer:
             raise TemplateError(f"the template renderer did not start ({status})", f"try: {' '.join(_COMMAND)}")
         self._ready = True
 
-    def _answer(self, process: subprocess.Popen[bytes], request: bytes) -> str:
-        longest = 6 * text_limit(len(request)) + 4096  # JSON needs at most six bytes a character
+    def _answer(self, process: subprocess.Popen[bytes], request: bytes) -> list[Segment]:
+        # JSON needs at most six bytes a character; a segment of two characters has ten more around it
+        longest = 12 * text_limit(len(request)) + 4096
         line, in_time = _exchange(process, request, SECONDS, longest)
         if not line.endswith(b"\n"):
             self._raise_stopped(in_time)
         reply = decode(line)
-        if "text" in reply:
-            text: str = reply["text"]
-            return text
+        if "segments" in reply:
+            return [Segment(text, trusted) for text, trusted in reply["segments"]]
         message, hint, number = reply["error"]
         raise TemplateError(printable(message, 400), hint or NO_TEMPLATE_HINT, number)
 
@@ -127,32 +129,38 @@ class Renderer:
         raise TemplateError(f"the chat template was stopped: {what}", NO_TEMPLATE_HINT)
 
 
-class IsolatedTemplate(ChatTemplate):
-    """A chat template with the interface of `ChatTemplate`, compiled and rendered by a `Renderer`.
+class IsolatedTemplate:
+    """A model's chat template with its vocabulary's tokens: `render.render` of it, done by a `Renderer`.
 
-    Variables are JSON values: mappings with string keys, lists, strings, numbers, booleans and None. What cannot be
-    parsed is refused at the first render, not here.
+    Conversations are made of JSON values: mappings with string keys, lists, strings, numbers, booleans and None. What
+    cannot be parsed is refused at the first render, not here.
     """
 
     def __init__(
-        self, source: str, named_tokens: Mapping[str, str] | None = None, renderer: Renderer | None = None
+        self,
+        source: str,
+        named_tokens: Mapping[str, str] | None = None,
+        tokens: PromptTokens = NO_TOKENS,
+        renderer: Renderer | None = None,
     ) -> None:
         self.source = source
-        self._template = encode([source[: SOURCE_CHARACTERS + 1], dict(named_tokens or {})]).rstrip()
+        self._model = encode(
+            [source[: SOURCE_CHARACTERS + 1], dict(named_tokens or {}), sorted(tokens.control), sorted(tokens.markup)]
+        ).rstrip()
         self._renderer = renderer or Renderer()
 
-    def render(self, variables: Mapping[str, Any]) -> str:
-        """The text for `variables`; raises TemplateError when the template refuses them or cannot be run."""
+    def render(self, conversation: Conversation) -> list[Segment]:
+        """The prompt; raises TemplateError when the template refuses the conversation or cannot be run."""
         if len(self.source) > SOURCE_CHARACTERS:
             raise TemplateError(
                 f"the chat template is too long: {len(self.source):,} characters, of at most {SOURCE_CHARACTERS:,}",
                 NO_TEMPLATE_HINT,
             )
         try:
-            values = encode(variables).rstrip()
+            asked = encode(vars(conversation)).rstrip()
         except (ValueError, RecursionError) as error:  # an integer of thousands of digits, nesting of hundreds
             raise TemplateError(f"this conversation cannot be rendered: {printable(str(error), 120)}") from error
-        request = b'{"template":%b,"variables":%b}\n' % (self._template, values)
+        request = b'{"model":%b,"conversation":%b}\n' % (self._model, asked)
         if len(request) > REQUEST_BYTES:
             raise TemplateError(
                 f"the conversation is too long for a template: {len(request):,} bytes, of at most {REQUEST_BYTES:,}",

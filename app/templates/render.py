@@ -6,15 +6,17 @@ by which further renders, with marks, find out who wrote which token.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from app.errors import TemplateError
 from app.templates.environment import ChatTemplate
 from app.templates.guard import Guard, Marking, Segment, map_strings, strings_in, unused_marks
 
-_OPEN, _CLOSE = "<think>", "</think>"
+_OPEN = "<think>"
+_REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,10 @@ class Conversation:
 
 
 def _template_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """`message` without None, and with its reasoning under both names that templates know it by."""
+    """`message` without None, and with its reasoning under the names that templates know it by, as in transformers."""
     kept = {key: value for key, value in message.items() if value is not None}
-    for name, other in (("reasoning_content", "thinking"), ("thinking", "reasoning_content")):
-        if kept.get("role") == "assistant" and name in kept:
-            kept.setdefault(other, kept[name])
-    return kept
+    reasoning = next((kept[name] for name in _REASONING if name in kept), None)
+    return kept if reasoning is None else {"thinking": reasoning, **kept, "reasoning_content": reasoning}
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,11 @@ class PromptTokens:
 
     control: Collection[str] = ()
     markup: Collection[str] = ()
+
+    @cached_property
+    def guard(self) -> Guard:
+        """What finds these tokens in people's text."""
+        return Guard(self.control, self.markup)
 
 
 NO_TOKENS = PromptTokens()
@@ -77,22 +82,24 @@ def render(template: ChatTemplate, conversation: Conversation, tokens: PromptTok
     """
     variables = conversation.template_variables()
     mark, end = unused_marks(2, template.source, *strings_in(variables))
+    continued = ""
     if conversation.continue_last:
-        variables["messages"] = _open_ended(variables["messages"], end)
+        variables["messages"], continued = _open_ended(variables["messages"], end)
 
     def text_of(variables: Mapping[str, Any]) -> str:
         text = template.render(variables)
         return _until(end, text) if conversation.continue_last else text
 
-    plain = text_of(map_strings(variables, str))  # a copy, because a template can change what it is given
-    guard = Guard({*tokens.control, *tokens.markup}, mark)
+    plain = text_of(variables)
+    if continued.strip() not in plain:
+        raise TemplateError("the chat template changes the text that is to be continued")
     segments: list[Segment] = []
-    for own, everyone in _markings(guard, tokens):
-        marked = _marked(variables, own, everyone)
+    for own, everyone in tokens.guard.markings:
+        marked = _marked(variables, mark, own, everyone)
         if marked == variables:
             return [Segment(plain, trusted=True)]
         try:
-            segments = guard.take_out(text_of(marked))
+            segments = tokens.guard.take_out(text_of(marked), mark)
         except TemplateError:  # not what it says without marks
             continue
         if "".join(segment.text for segment in segments) == plain:
@@ -113,40 +120,39 @@ def continues_thinking(conversation: Conversation) -> bool:
     return bool(last.get("reasoning_content")) and not last.get("content")
 
 
-def _markings(guard: Guard, tokens: PromptTokens) -> Iterator[tuple[Marking, Marking]]:
-    """How to mark the model's own messages and everybody else's text, the strongest first."""
-    except_markup = guard.firm(tokens.control, keep=tokens.markup)
-    yield except_markup, guard.firm({*tokens.control, *tokens.markup})
-    yield except_markup, except_markup
-    exact = guard.exact(tokens.control)
-    yield exact, exact
-
-
-def _marked(variables: Mapping[str, Any], own: Marking, everyone: Marking) -> dict[str, Any]:
+def _marked(variables: Mapping[str, Any], mark: str, own: Marking, everyone: Marking) -> dict[str, Any]:
     """A copy of the variables with marks in them."""
+
+    def by_model(text: str) -> str:
+        return own(text, mark)
+
+    def by_anybody(text: str) -> str:
+        return everyone(text, mark)
+
     return {
-        name: [map_strings(m, own if m.get("role") == "assistant" else everyone) for m in value]
+        name: [map_strings(m, by_model if m.get("role") == "assistant" else by_anybody) for m in value]
         if name == "messages"
-        else map_strings(value, everyone)
+        else map_strings(value, by_anybody)
         for name, value in variables.items()
     }
 
 
-def _open_ended(messages: Sequence[Mapping[str, Any]], end: str) -> list[Mapping[str, Any]]:
-    """The messages with `end` and a space after the text that is to be continued; raises TemplateError if none is.
+def _open_ended(messages: Sequence[Mapping[str, Any]], end: str) -> tuple[list[Mapping[str, Any]], str]:
+    """The messages with `end` and a space after the text that is to be continued, and that text.
 
-    The space shows whether the template keeps what is at the end of a text, as in transformers.
+    The space shows whether the template keeps what is at the end of a text, as in transformers. TemplateError if there
+    is no such text.
     """
     last = dict(messages[-1]) if messages else {}
-    content = last.get("content")
+    content, reasoning = last.get("content"), last.get("reasoning_content")
     if content and isinstance(content, str):
         last["content"] = f"{content}{end} "
-    elif not content and isinstance(last.get("reasoning_content"), str):
-        last |= dict.fromkeys(("reasoning_content", "thinking"), f"{last['reasoning_content']}{end} ")
-        last.setdefault("content", "")
-    else:
-        raise TemplateError("there is no text in the last message that could be continued")
-    return [*messages[:-1], last]
+        return [*messages[:-1], last], content
+    if not content and isinstance(reasoning, str):
+        copies = [name for name in _REASONING if last.get(name) == reasoning]
+        last |= {"content": "", **dict.fromkeys(copies, f"{reasoning}{end} ")}
+        return [*messages[:-1], last], reasoning
+    raise TemplateError("there is no text in the last message that could be continued")
 
 
 def _until(end: str, text: str) -> str:

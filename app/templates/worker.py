@@ -4,6 +4,8 @@ A chat template is a program out of a downloaded file. Some make the renderer ov
 never end, inside native code where no exception can stop them. Here they can: this process has little memory, no
 secrets in its environment, may write no file, and is killed when it takes too long.
 
+A request is a whole prompt, so that its clock covers every render that the prompt takes (`render.py`).
+
 JSON lines: one request on stdin, one reply on stdout, until stdin ends. Strings are UTF-8 with surrogates passed
 through, so that two lone surrogates side by side stay two.
 """
@@ -17,6 +19,7 @@ from typing import Any
 
 from app.errors import TemplateError
 from app.templates.environment import ChatTemplate
+from app.templates.render import NO_TOKENS, Conversation, PromptTokens, render
 
 if sys.platform != "win32":
     import resource
@@ -58,25 +61,27 @@ def main() -> None:
 
 def _serve() -> None:
     _send(READY)
-    held: tuple[Any, ChatTemplate] | None = None
+    model: Any = None
+    template, tokens = ChatTemplate(""), NO_TOKENS
+    reply: dict[str, Any]
     for line in sys.stdin.buffer:
         _limit_processor_time()
         request = decode(line)
         try:
-            if held is None or held[0] != request["template"]:
-                held = request["template"], ChatTemplate(*request["template"])
-            text = held[1].render(request["variables"])
+            if model != request["model"]:
+                source, named_tokens, control, markup = request["model"]
+                template, tokens = ChatTemplate(source, named_tokens), PromptTokens(control, markup)
+                model = request["model"]
+            segments = render(template, Conversation(**request["conversation"]), tokens)
             limit = text_limit(len(line))
-            reply = {"text": text} if len(text) <= limit else _error(f"it wrote more than {limit:,} characters")
+            if sum(len(segment.text) for segment in segments) > limit:
+                raise TemplateError(f"the chat template was stopped: it wrote more than {limit:,} characters")
+            reply = {"segments": [[segment.text, segment.trusted] for segment in segments]}
         except TemplateError as error:
             if isinstance(error.__cause__, MemoryError):
                 raise error.__cause__ from None
             reply = {"error": [error.message, error.hint, error.line]}
         _send(encode(reply))
-
-
-def _error(what: str) -> dict[str, Any]:
-    return {"error": [f"the chat template was stopped: {what}", None, None]}
 
 
 def _send(line: bytes) -> None:

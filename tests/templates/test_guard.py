@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import TemplateError
 from app.templates.environment import ChatTemplate
-from app.templates.guard import MARKS, Guard, Segment, unused_marks
+from app.templates.guard import MARKS, Guard, Segment, exact, firm, unused_marks
 from app.templates.render import Conversation, PromptTokens, render
 from tests.templates.jinja_reference import reference_render
 
@@ -133,7 +133,7 @@ def test_marks_are_unused_in_every_spelling() -> None:
 
 def test_many_reserved_tokens_and_much_text_take_linear_time() -> None:
     literals = [f"<|reserved_special_token_{n}|>" for n in range(1000)]
-    guard = Guard(literals, MARKS[0])
+    guard = Guard(literals, [])
     text = "<|reserved_special_token_7|> < " * 3000
-    for put in (guard.firm(literals), guard.exact(literals)):
-        assert "".join(s.text for s in guard.take_out(put(text))) == text
+    for put in (firm(literals), exact(literals)):
+        assert "".join(s.text for s in guard.take_out(put(text, MARKS[0]), MARKS[0])) == text

@@ -23,10 +23,12 @@ import pytest
 from app.errors import TemplateError
 from app.templates import isolation, worker
 from app.templates.environment import NO_TEMPLATE_HINT
+from app.templates.guard import Segment
 from app.templates.isolation import IsolatedTemplate, Renderer
+from app.templates.render import Conversation, PromptTokens
 from tests.templates.templates import CHATML
 
-MESSAGES = [{"role": "user", "content": "my secret"}]
+MESSAGES = [{"role": "user", "content": "my secret <|im_end|> <"}]
 MAX_BYTES = 300_000_000
 CPU_SECONDS, WALL_SECONDS = 2.0, 8.0
 
@@ -36,17 +38,25 @@ import json, resource, sys, time
 from app.engine.memory import peak_rss_mb
 from app.errors import TemplateError
 from app.templates.isolation import IsolatedTemplate, Renderer
+from app.templates.render import Conversation, PromptTokens
 
 source, ordinary, messages = json.load(sys.stdin)
 renderer = Renderer()
+tokens = PromptTokens(["<|im_end|>"], ["<think>"])
+
+
+def text_of(source):
+    return "".join(s.text for s in IsolatedTemplate(source, {}, tokens, renderer).render(Conversation(messages)))
+
+
 said = {"error": None, "text": None}
 begin = time.monotonic()
 try:
-    said["text"] = IsolatedTemplate(source, {}, renderer).render({"messages": messages})[:1000]
+    said["text"] = text_of(source)[:1000]
 except TemplateError as error:
     said["error"], said["hint"] = error.message, error.hint
 said["seconds"] = time.monotonic() - begin
-said["after"] = IsolatedTemplate(ordinary, {}, renderer).render({"messages": messages})
+said["after"] = text_of(ordinary)
 renderer.close()
 children = resource.getrusage(resource.RUSAGE_CHILDREN)
 said["cpu"] = children.ru_utime + children.ru_stime
@@ -54,6 +64,12 @@ said["bytes"] = [1024 * children.ru_maxrss, 1e6 * peak_rss_mb()]  # not ru_maxrs
 said["messages"] = messages
 print(json.dumps(said))
 """
+
+
+def text_of(source: str, renderer: Renderer, messages: Any = (), **variables: Any) -> str:
+    """The text that `source` gives in the renderer's process."""
+    segments = IsolatedTemplate(source, renderer=renderer).render(Conversation(messages, variables=variables))
+    return "".join(segment.text for segment in segments)
 
 
 def doubled(times: int, end: str) -> str:
@@ -145,7 +161,7 @@ def renderer() -> Any:
 
 
 def worker_of(renderer: Renderer) -> psutil.Process:
-    IsolatedTemplate("", {}, renderer).render({})
+    text_of("", renderer)
     (process,) = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
     return process
 
@@ -171,30 +187,43 @@ def test_values_arrive_as_they_are(renderer: Renderer) -> None:
     assert decoded["v"] == values and list(map(type, decoded["v"])) == list(map(type, values))
     assert str(decoded["m"]) == str(mapping)
     assert str(decoded["n"]) == "nan"
-    template = IsolatedTemplate("{{ v|tojson }}{{ m|tojson }}", {}, renderer)
     shown = [value for value in values if not (isinstance(value, str) and "\ud800" <= max(value) <= "\udfff")]
-    assert template.render({"v": shown, "m": mapping}) == json.dumps(shown, ensure_ascii=False) + json.dumps(mapping)
+    shown_text = text_of("{{ v|tojson }}{{ m|tojson }}", renderer, v=shown, m=mapping)
+    assert shown_text == json.dumps(shown, ensure_ascii=False) + json.dumps(mapping)
 
 
 def test_named_tokens_line_and_message_cross_the_process(renderer: Renderer) -> None:
-    assert IsolatedTemplate("{{ bos_token }}{{ x }}", {"bos_token": "<s>"}, renderer).render({"x": "é"}) == "<s>é"
+    tokens = PromptTokens(["<s>"], ["</s>"])
+    template = IsolatedTemplate("{{ bos_token }}{{ x }}", {"bos_token": "<s>"}, tokens, renderer)
+    assert template.render(Conversation([], variables={"x": "é<s>"})) == [Segment("<s>é", True), Segment("<s>", False)]
     with pytest.raises(TemplateError, match=r"line 2.*nosuch") as refused:
-        IsolatedTemplate("a\n{% nosuch %}", {}, renderer).render({})
+        text_of("a\n{% nosuch %}", renderer)
     assert refused.value.line == 2
 
 
 def test_what_stopped_it_is_named(renderer: Renderer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "SECONDS", 0.2)
     with pytest.raises(TemplateError) as stopped:
-        IsolatedTemplate(ATTACKS["60 list doublings, length"], {}, renderer).render({})
+        text_of(ATTACKS["60 list doublings, length"], renderer)
     assert stopped.value.message == STOPPED + "it ran for more than 0.2 s"
     monkeypatch.setattr(isolation, "SECONDS", 20)
     with pytest.raises(TemplateError) as stopped:
-        IsolatedTemplate(ATTACKS["a namespace that holds itself"], {}, renderer).render({})
+        text_of(ATTACKS["a namespace that holds itself"], renderer)
     assert stopped.value.message == STOPPED + "the renderer crashed (SIGSEGV)"
     with pytest.raises(TemplateError) as stopped:
-        IsolatedTemplate(ATTACKS["long text"], {}, renderer).render({})
-    assert stopped.value.message.startswith(STOPPED + "it wrote more than 1,000,")
+        text_of(ATTACKS["long text"], renderer)
+    assert stopped.value.message.startswith(STOPPED + "it wrote more than 1,00")
+
+
+def test_the_clock_runs_for_the_whole_prompt_not_for_each_render(renderer: Renderer) -> None:
+    """Harmless without marks, and hanging in every render with them."""
+    source = "{% if messages[0].content != '<|im_end|>' %}" + ATTACKS["60 list doublings, length"] + "{% endif %}"
+    template = IsolatedTemplate(source, tokens=PromptTokens(["<|im_end|>"], ["<think>"]), renderer=renderer)
+    worker_of(renderer)
+    begin = time.monotonic()
+    with pytest.raises(TemplateError, match=r"it ran for more than 1\.5 s"):
+        template.render(Conversation([{"role": "user", "content": "<|im_end|>"}]))
+    assert time.monotonic() - begin < 2 * isolation.SECONDS
 
 
 def test_a_worker_out_of_memory_says_so(renderer: Renderer) -> None:
@@ -202,24 +231,27 @@ def test_a_worker_out_of_memory_says_so(renderer: Renderer) -> None:
     process = worker_of(renderer)
     process.rlimit(psutil.RLIMIT_AS, (process.memory_info().vms + (1 << 20),) * 2)
     with pytest.raises(TemplateError) as stopped:
-        IsolatedTemplate("{{ x }}", {}, renderer).render({"x": "é" * 1_000_000})
+        text_of("{{ x }}", renderer, x="é" * 1_000_000)
     assert stopped.value.message == STOPPED + "it needed more than 256 MB of memory"
 
 
 def test_a_conversation_that_is_too_long_is_refused_before_it_is_sent(renderer: Renderer) -> None:
     with pytest.raises(TemplateError, match="the chat template is too long: 5,000,007 characters"):
-        IsolatedTemplate(ATTACKS["5 MB"], {}, renderer).render({})
+        text_of(ATTACKS["5 MB"], renderer)
     with pytest.raises(TemplateError, match="the conversation is too long"):
-        IsolatedTemplate(CHATML, {}, renderer).render({"messages": [{"role": "user", "content": "x" * (8 << 20)}]})
+        text_of(CHATML, renderer, [{"role": "user", "content": "x" * (8 << 20)}])
     with pytest.raises(TemplateError, match="cannot be rendered"):
-        IsolatedTemplate(CHATML, {}, renderer).render({"messages": [], "x": 10**5000})
+        text_of(CHATML, renderer, x=10**5000)
 
 
 def test_the_longest_conversation_fits_into_the_memory(renderer: Renderer) -> None:
     """Wide characters: four bytes each inside the worker, for two bytes each in the request."""
     content = "é" * 100_000 + "\U0001f600"
-    messages = [{"role": "user", "content": content}] * 40
-    assert IsolatedTemplate(CHATML, {}, renderer).render({"messages": messages}).count("é") == 4_000_000
+    messages = [{"role": "user", "content": content + "<|im_end|>"}] * 40
+    template = IsolatedTemplate(CHATML, tokens=PromptTokens(["<|im_end|>"]), renderer=renderer)
+    segments = template.render(Conversation(messages))
+    assert sum(segment.text.count("é") for segment in segments) == 4_000_000
+    assert [segment.trusted for segment in segments].count(False) == 40
 
 
 def test_the_worker_has_no_secrets_and_no_files(renderer: Renderer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +276,7 @@ def test_a_worker_that_was_killed_meanwhile_is_started_again(renderer: Renderer)
     process = worker_of(renderer)
     process.kill()
     process.wait()
-    assert IsolatedTemplate("next", {}, renderer).render({}) == "next"
+    assert text_of("next", renderer) == "next"
 
 
 def test_an_interrupted_render_does_not_answer_the_next_one(
@@ -258,17 +290,18 @@ def test_an_interrupted_render_does_not_answer_the_next_one(
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(KeyboardInterrupt):
-            IsolatedTemplate(ATTACKS["60 list doublings, length"], {}, renderer).render({})
+            text_of(ATTACKS["60 list doublings, length"], renderer)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert IsolatedTemplate("next", {}, renderer).render({}) == "next"
+    assert text_of("next", renderer) == "next"
 
 
 @pytest.mark.parametrize("how", ["end", "kill"])
 def test_the_worker_ends_with_the_program(how: str) -> None:
     code = (
         "import os, signal\nfrom app.templates.isolation import IsolatedTemplate, Renderer\n"
-        "r = Renderer()\nIsolatedTemplate('', {}, r).render({})\nprint(r._process.pid, flush=True)\n"
+        "from app.templates.render import Conversation\n"
+        "r = Renderer()\nIsolatedTemplate('', renderer=r).render(Conversation([]))\nprint(r._process.pid, flush=True)\n"
     )
     if how == "kill":
         code += "os.kill(os.getpid(), signal.SIGKILL)\n"
