@@ -91,7 +91,10 @@ class ScriptedDecoder:
 
 
 class ScriptedModel:
-    """What `load_model` gives, saying the `replies` in turn; each ends itself unless `endless`."""
+    """What `load_model` gives, saying the `replies` in turn; each ends itself unless `endless`.
+
+    Tags in the replies are single tokens, or `spelled` letter by letter.
+    """
 
     load_s = 0.25
     isa = "scripted"
@@ -106,11 +109,13 @@ class ScriptedModel:
         template: str | None = THINKER,
         n_ctx: int = 4096,
         endless: bool = False,
+        spelled: bool = False,
         on_step: Callable[[], None] = lambda: None,
     ) -> None:
         self.gguf = SimpleNamespace(metadata=byte_metadata(template))
         self.tokenizer = Tokenizer.from_metadata(self.gguf.metadata)
-        scripts = [self.ids(reply if endless else reply + END) for reply in replies]
+        end = [] if endless else self.ids(END)
+        scripts = [(self.tokenizer.encode_text(reply) if spelled else self.ids(reply)) + end for reply in replies]
         self.decoder = ScriptedDecoder(scripts, self.tokenizer.vocab_size, n_ctx, on_step)
         self.closed = False
 
