@@ -26,6 +26,7 @@ __all__ = [
     "Generated",
     "Notice",
     "Progress",
+    "PromptPiece",
     "Thinking",
     "ToolCall",
 ]
@@ -57,6 +58,14 @@ class Done:
     usage: Usage
     prompt_ids: Sequence[int] = ()
     answer_ids: Sequence[int] = ()  # of the whole reply, thinking included, without the token that ended it
+
+
+@dataclass(frozen=True)
+class PromptPiece:
+    """A stretch of a prompt. Text of a person is never `control`, whatever it looks like."""
+
+    text: str
+    control: bool
 
 
 Event = Thinking | Answer | ToolCall | Progress | Generated | Notice | Done
@@ -91,6 +100,9 @@ class Backend(Protocol):
 
         Raises QChatError: BackendError for a backend that fails, ContextOverflowError, TemplateError.
         """
+
+    async def prompt(self, request: ChatRequest) -> Sequence[PromptPiece]:
+        """The exact prompt that `chat` would send; empty where the backend does not know it. Raises as `chat` does."""
 
     async def close(self) -> None:
         """Give everything back."""

@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from app.backends.base import Answer, ChatRequest, Done, Event, FinishReason, Generated, Notice, Progress, ToolCall
+from app.backends.base import (
+    Answer,
+    ChatRequest,
+    Done,
+    Event,
+    FinishReason,
+    Generated,
+    Notice,
+    Progress,
+    PromptPiece,
+    ToolCall,
+)
 from app.backends.context import Message, answer_room, fit
 from app.backends.prompting import Prompt, Prompter
 from app.engine.generate import GenerationSettings, Generator
@@ -117,6 +129,16 @@ class LocalBackend:
                 closed.set()
                 self._generator.cancel()
             await asyncio.shield(working)
+
+    async def prompt(self, request: ChatRequest) -> Sequence[PromptPiece]:
+        """See `Backend.prompt`."""
+
+        def make() -> Sequence[PromptPiece]:
+            tokenizer = self._model.tokenizer
+            stretches = itertools.groupby(self._fitted_prompt(request, lambda _: None).ids, tokenizer.is_control)
+            return [PromptPiece(tokenizer.decode(ids), control) for control, ids in stretches]
+
+        return await asyncio.get_running_loop().run_in_executor(self._worker, make)
 
     async def close(self) -> None:
         """Stop what runs and give the model's memory back."""
