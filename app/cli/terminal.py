@@ -35,8 +35,11 @@ def prepare_streams() -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether `stream` can be drawn on: a terminal that understands carriage returns."""
-    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    """Whether `stream` can be drawn on: a terminal that understands control codes. Windows sets no TERM."""
+    if stream is None or not stream.isatty():
+        return False
+    term = os.environ.get("TERM", "")
+    return term not in ("dumb", "unknown") and (term != "" or os.name != "posix")
 
 
 def write_json(document: Any) -> None:
