@@ -10,12 +10,16 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from app.cli import suggest
 from app.cli.terminal import escape_controls, prepare_streams, write_json
 from app.errors import QChatError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -31,11 +35,13 @@ class LazyCommand(NamedTuple):
 
 COMMANDS: Mapping[str, LazyCommand] = {
     "ask": LazyCommand("app.cli.ask:ask", "Answer one question and exit."),
+    "repl": LazyCommand("app.cli.repl:repl", "Chat line by line: for dumb terminals, ssh and screen readers."),
     "models": LazyCommand("app.cli.models:models", "List, fetch, show and remove models."),
     "sessions": LazyCommand("app.cli.sessions:sessions", "List, show, search, rename, export and delete chats."),
     "prompt": LazyCommand("app.cli.prompt:prompt", "Show the exact prompt text and token ids of a conversation."),
     "bench": LazyCommand("app.cli.bench:bench", "Measure load, prompt and generation speed on this machine."),
     "config": LazyCommand("app.cli.config:config", "Show settings and where they come from; edit them."),
+    "completion": LazyCommand("app.cli.completion:completion", "Let the shell complete commands, models and chats."),
 }
 
 
@@ -53,6 +59,15 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - slow to import and only for a shell
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        return [
+            *(CompletionItem(name, help=COMMANDS[name].help) for name in names),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
@@ -69,15 +84,52 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-m",
+    "--model",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME]",
+    shell_complete=suggest.models,
+    help="Without NAME: choose one first.",
+)
+@click.option("--session", metavar="CHAT", shell_complete=suggest.chats, help="Open this chat.")
+@click.option("--continue", "resume_last", is_flag=True, help="Open the latest chat.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
-def cli() -> None:
-    """Chat with local models in the terminal: private, fast, reproducible."""
+@click.pass_context
+def cli(ctx: click.Context, model: str | None, session: str | None, resume_last: bool) -> None:
+    """Chat with local models in the terminal: private, fast, reproducible.
+
+    Without a command the app starts; the options here, --version apart, are for it alone.
+    """
+    if ctx.invoked_subcommand is None:
+        from app.cli.app_command import start_app  # noqa: PLC0415
+
+        ctx.exit(start_app(model, session, resume_last))
+    if model is not None or session is not None or resume_last:
+        message = f"the options before '{ctx.invoked_subcommand}' are for the app: write them after the command"
+        raise click.UsageError(message, ctx)
 
 
 def main() -> None:
-    """The console script `qchat`."""
-    sys.exit(run(sys.argv[1:]))
+    """The console script `qchat`; with _QCHAT_COMPLETE, the answer to a shell's completion script."""
+    instruction = os.environ.get("_QCHAT_COMPLETE")
+    sys.exit(complete(instruction) if instruction else run(sys.argv[1:]))
+
+
+def complete(instruction: str) -> int:
+    """Answer a completion script and return the exit code. A failure is only logged: somebody is typing."""
+    from app.cli.completion import answer_shell  # noqa: PLC0415
+
+    prepare_streams()
+    try:
+        return _flush(answer_shell(cli, instruction))
+    except Exception as error:
+        from app.cli.log import record_traceback  # noqa: PLC0415
+
+        record_traceback(error)
+        return EXIT_FAILED
 
 
 def run(args: Sequence[str]) -> int:

@@ -1,30 +1,27 @@
 """`qchat ask`: one question, one answer, and a contract that scripts can rely on.
 
-stdout holds the answer and one newline, or with --json one object; everything else goes to stderr.
+stdout holds the answer and one newline, or with --json one object; everything else goes to stderr. What answers is
+imported when there is something to answer, so that help and completion stay instant.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import click
 
-from app.backends.base import Backend, ChatRequest
-from app.backends.registry import open_backend
-from app.chat.turn import Turn
-from app.cli.options import chat_options, engine_options, model_option, sampling_options, setting_flags
+from app.cli.options import (
+    chat_options,
+    chosen_chat,
+    engine_options,
+    model_option,
+    sampling_options,
+    session_options,
+    setting_flags,
+)
 from app.cli.stdin import read_prompt
-from app.cli.terminal import write_json
 from app.errors import UsageError
-from app.settings import Settings, load_settings
-from app.ui.plain import PlainOutput, statistics
-
-EXIT_NO_ANSWER = 1
-EXIT_INTERRUPTED = 130
+from app.settings import load_settings
 
 
 class _AskCommand(click.Command):
@@ -41,6 +38,7 @@ class _AskCommand(click.Command):
 @click.command(cls=_AskCommand)
 @click.argument("prompt", required=False)
 @model_option
+@session_options
 @chat_options
 @sampling_options
 @engine_options
@@ -55,6 +53,8 @@ def ask(
     /,
     prompt: str | None,
     stop: tuple[str, ...],
+    session: str | None,
+    resume_last: bool,
     show_thinking: bool | None,
     raw: bool,
     no_stdin: bool,
@@ -67,76 +67,29 @@ def ask(
     Standard input is appended to PROMPT when it is not a terminal; "-" reads all of the prompt from it. The answer goes
     to stdout as UTF-8, everything else to stderr. A prompt that begins with a dash goes after --.
 
+    Nothing is saved, except with --session or --continue: then the question goes to the end of that chat, with all that
+    was said before, and the model is the chat's own unless -m names another for this once. A chat that --session new
+    begins keeps the model, system message, thinking and sampling given with it; its id is told on stderr and in --json.
+
     Stop texts end the answer, not the thinking. Exit codes: 0 fine; 1 failed, or the token limit came before any
-    answer; 2 usage; 3 backend or network unreachable; 4 timed out; 130 interrupted.
+    answer, or the chat could not be saved; 2 usage; 3 backend or network unreachable; 4 timed out; 130 interrupted.
     """
-    settings = load_settings({**setting_flags(ctx), "show_thinking": show_thinking})
+    flags = {**setting_flags(ctx), "show_thinking": show_thinking}
     if "" in stop:
         raise UsageError("a stop text must not be empty")
     if raw and (ctx.params["system"] is not None or ctx.params["thinking"] is not None):
         raise UsageError("--raw sends the text alone, so --system, --think and --no-think have no place in it")
-    output = PlainOutput(show_answer=not as_json, show_thinking=settings.show_thinking)
-    turn = None
-    try:
-        text = read_prompt(prompt, not no_stdin, lambda line: output.say(f"qchat: {line}"))
-        backend = open_backend(settings, output.show)
-        turn = Turn(backend, _request(text, settings, stop, raw), output.show)
-        asyncio.run(_run(turn, backend))
-    except KeyboardInterrupt:
-        output.finish()
-        output.say("qchat: interrupted")
-        if as_json:
-            write_json(_document(turn, settings, {"type": "Interrupted", "message": "interrupted", "hint": None}))
-        ctx.exit(EXIT_INTERRUPTED)
-    finally:
-        with contextlib.suppress(BrokenPipeError):  # met before, or not worth a word now that the reply is over
-            output.finish()
-    if stats:
-        output.say(statistics(turn.reply, backend.facts))
-    error = None
-    if turn.reply.cut_off_without_answer:
-        error = {"type": "NoAnswer", "message": turn.reply.notices[-1], "hint": None}
-    if as_json:
-        write_json(_document(turn, settings, error))
-    ctx.exit(EXIT_NO_ANSWER if error else 0)
+    chat = chosen_chat(session, resume_last)
+    if chat is not None and (raw or stop):
+        raise UsageError("--raw and --stop cannot be used in a chat: it keeps whole messages")
 
+    def read(say: Any) -> str:
+        return read_prompt(prompt, not no_stdin, lambda line: say(f"qchat: {line}"))
 
-async def _run(turn: Turn, backend: Backend) -> None:
-    try:
-        await turn.run()
-    finally:
-        await backend.close()
+    if chat is not None:
+        from app.cli.answer_in_chat import answer_in_chat  # noqa: PLC0415 - see above
 
+        ctx.exit(answer_in_chat(chat, read, flags, as_json, stats))
+    from app.cli.answer import answer  # noqa: PLC0415
 
-def _request(text: str, settings: Settings, stop: Sequence[str], raw: bool) -> ChatRequest:
-    messages = [{"role": "system", "content": settings.system}] if settings.system else []
-    messages.append({"role": "user", "content": text})
-    return ChatRequest(
-        messages=messages,
-        sampling=settings.sampling,
-        max_tokens=settings.max_tokens,
-        thinking=settings.thinking,
-        stop=stop,
-        raw_prompt=text if raw else None,
-    )
-
-
-def _document(turn: Turn | None, settings: Settings, error: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What `--json` prints: the reply, or as much as there is of it with an `error`."""
-    failure = {"error": error} if error else {}
-    if turn is None:
-        return failure
-    reply = turn.reply
-    return {
-        "model": turn.backend.model,
-        "backend": settings.backend,
-        "answer": reply.answer,
-        "thinking": reply.thinking,
-        "tool_calls": [asdict(call) for call in reply.tool_calls],
-        "finish_reason": reply.finish_reason,
-        "prompt_ids": list(reply.prompt_ids),
-        "answer_ids": list(reply.answer_ids),
-        "usage": asdict(reply.usage) if reply.usage else None,
-        "notices": list(reply.notices),
-        **failure,
-    }
+    ctx.exit(answer(read, load_settings(flags), stop, raw, as_json, stats))

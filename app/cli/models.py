@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from app.cli import suggest
 from app.cli.progress import ProgressLine, human_bytes
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
@@ -53,7 +54,7 @@ def list_models(everything: bool, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("source")
+@click.argument("source", shell_complete=suggest.models_to_fetch)
 @_json_option
 def pull(source: str, as_json: bool) -> None:
     """Fetch a model.
@@ -72,7 +73,7 @@ def pull(source: str, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("model")
+@click.argument("model", shell_complete=suggest.models_here)
 @_json_option
 def show(model: str, as_json: bool) -> None:
     """Show what a model file is and the memory it needs. MODEL is a name or a path."""
@@ -87,7 +88,7 @@ def show(model: str, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("model")
+@click.argument("model", shell_complete=suggest.models_here)
 @_json_option
 def remove(model: str, as_json: bool) -> None:
     """Remove a model from this disk; a file registered in place is only forgotten."""

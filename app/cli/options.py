@@ -7,11 +7,16 @@ before any model is opened. An option that was not given is None and leaves the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from app.cli import suggest
+from app.errors import UsageError
 from app.settings import OWN, RULES
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _Command = Callable[..., Any]
 
@@ -29,6 +34,11 @@ class SettingType(click.ParamType):  # type: ignore[type-arg]  # generic in newe
         except ValueError as error:
             self.fail(f"{value!r} is not allowed: it must be {error}", param, ctx)
         return OWN if parsed is None else parsed  # None would read as "not given"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        if self.key == "model":
+            return suggest.models(ctx, param, incomplete)
+        return suggest.values(self.key, incomplete)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return "|".join(RULES[self.key].choices) or self.name
@@ -88,6 +98,21 @@ _CHAT = (
 def model_option(command: _Command) -> _Command:
     """-m/--model."""
     return _MODEL(command)
+
+
+def session_options(command: _Command) -> _Command:
+    """--session and --continue, as `session` and `resume_last`; see `chosen_chat`."""
+    command = click.option("--continue", "resume_last", is_flag=True, help="Go on with the latest chat.")(command)
+    return click.option(
+        "--session", metavar="CHAT", shell_complete=suggest.chats_or_new, help="Go on with a chat; new: begin one."
+    )(command)
+
+
+def chosen_chat(session: str | None, resume_last: bool) -> str | None:
+    """Which chat the options name: an id, a beginning of one, a title, "last" or "new"; None for none."""
+    if session is not None and resume_last:
+        raise UsageError("--session and --continue each name a chat: give one of them")
+    return "last" if resume_last else session
 
 
 def chat_options(command: _Command) -> _Command:

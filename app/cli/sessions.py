@@ -18,6 +18,7 @@ from app.chat.importer import import_json
 from app.chat.store import Store
 from app.chat.text import well_formed
 from app.chat.title import title_of
+from app.cli import suggest
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
 from app.errors import QChatError, UsageError, printable
@@ -64,7 +65,7 @@ def list_sessions(as_json: bool) -> None:
 
 
 @sessions.command()
-@click.argument("chat")
+@click.argument("chat", shell_complete=suggest.chats)
 @click.option("--thinking", is_flag=True, help="Also what the model thought.")
 @_json_option
 def show(chat: str, thinking: bool, as_json: bool) -> None:
@@ -100,7 +101,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
 
 
 @sessions.command()
-@click.argument("chat")
+@click.argument("chat", shell_complete=suggest.chats)
 @click.argument("title")
 @_json_option
 def rename(chat: str, title: str, as_json: bool) -> None:
@@ -119,8 +120,14 @@ def rename(chat: str, title: str, as_json: bool) -> None:
 
 
 @sessions.command()
-@click.argument("chat")
-@click.option("-o", "--output", metavar="FILE", help='Where to write, "-" for stdout; else a file named by the title.')
+@click.argument("chat", shell_complete=suggest.chats)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=suggest.files,
+    help='Where to write, "-" for stdout; else a file named by the title.',
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON of all branches, which 'import' reads, and no Markdown.")
 @click.option("--thinking", is_flag=True, help="Also what the model thought; JSON always has it.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
@@ -149,7 +156,7 @@ def export(chat: str, output: str | None, as_json: bool, thinking: bool, force: 
 
 
 @sessions.command("import")
-@click.argument("file")
+@click.argument("file", shell_complete=suggest.files)
 @_json_option
 def import_file(file: str, as_json: bool) -> None:
     """Add the chats of a JSON export, or of a file of unsaved messages. "-" reads stdin.
@@ -171,7 +178,7 @@ def import_file(file: str, as_json: bool) -> None:
 
 
 @sessions.command()
-@click.argument("chats", metavar="CHAT...", nargs=-1, required=True)
+@click.argument("chats", shell_complete=suggest.chats, metavar="CHAT...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_json_option
 @click.pass_context

@@ -39,7 +39,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
 
     def use(backend: FakeBackend) -> list[Settings]:
         opened: list[Settings] = []
-        monkeypatch.setattr("app.cli.ask.open_backend", lambda settings, _report: opened.append(settings) or backend)
+        monkeypatch.setattr("app.cli.answer.open_backend", lambda settings, _report: opened.append(settings) or backend)
         return opened
 
     return use
@@ -156,9 +156,9 @@ def test_failures_have_their_code_and_leave_stdout_to_json(
         return FakeBackend(error)
 
     if "-m" not in arguments:
-        monkeypatch.setattr("app.cli.ask.open_backend", fail)
+        monkeypatch.setattr("app.cli.answer.open_backend", fail)
     else:
-        monkeypatch.setattr("app.cli.ask.open_backend", open_local)
+        monkeypatch.setattr("app.cli.answer.open_backend", open_local)
     assert run(["ask", *(["--json"] if as_json else []), *arguments]) == code
     out, err = capsys.readouterr()
     assert err.startswith("qchat: ")
@@ -290,18 +290,18 @@ def test_ctrl_c_before_the_reply_is_one_json_document_too(
     def interrupted(_settings: Settings, _report: Any) -> FakeBackend:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("app.cli.ask.open_backend", interrupted)
+    monkeypatch.setattr("app.cli.answer.open_backend", interrupted)
     assert run(["ask", "--json", "hi"]) == 130
     assert json.loads(capsys.readouterr().out)["error"]["message"] == "interrupted"
 
 
 SCRIPT = """
 import sys
-import app.cli.ask
+import app.cli.answer
 from app.backends.base import Answer
 from tests.backends.fakes import FakeBackend
 backend = FakeBackend(*[Answer("rocket 🚀 arrow → ✓ ")] * int(sys.argv[1]))
-app.cli.ask.open_backend = lambda settings, report: backend
+app.cli.answer.open_backend = lambda settings, report: backend
 sys.argv = ["qchat", "ask", "hi"]
 from app.cli import main
 main()

@@ -1,0 +1,115 @@
+"""What a shell can offer while a command is typed: models, chats, and the allowed values of a setting.
+
+This runs at the press of a key: it reads names, never the header of a model file, it changes nothing, and where
+something cannot be read it offers nothing. A name that holds control characters is not offered, because a shell would
+send them to the terminal. The functions are for `shell_complete` of click's parameters; every command line imports this
+file, and only a shell that asks needs what is imported inside.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+CHATS = 200  # offered at most, the latest
+TITLE = 60  # characters
+
+Named = Iterable[tuple[str, str]]  # values with what is said about each
+
+
+def models(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The models on this disk, then the rest of the catalogue; or a file."""
+    return _beginning_with(incomplete, [*_here(), *_to_fetch()]) or _file(incomplete)
+
+
+def models_here(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The models on this disk; or a file."""
+    return _beginning_with(incomplete, _here()) or _file(incomplete)
+
+
+def models_to_fetch(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The models of the catalogue that are not on this disk; or a file."""
+    return _beginning_with(incomplete, _to_fetch()) or _file(incomplete)
+
+
+def chats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The ids of the saved chats with their titles, the latest first."""
+    return _beginning_with(incomplete, _chats())
+
+
+def chats_or_new(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The word that begins a chat, then the saved ones."""
+    return _beginning_with(incomplete, [("new", "begin a chat"), *_chats()])
+
+
+def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Files, as the shell itself offers them."""
+    return _file(incomplete)
+
+
+def values(key: str, incomplete: str) -> list[CompletionItem[str]]:
+    """The allowed values of a setting, where they can be listed."""
+    from app.settings import OWN, RULES
+
+    if key == "backend":
+        from app.backends.registry import backend_names
+
+        return _beginning_with(incomplete, ((name, "") for name in backend_names()))
+    rule = RULES[key]
+    own = [(OWN, "what the model itself says")] if rule.own else []
+    return _beginning_with(incomplete, [*((choice, "") for choice in rule.choices), *own])
+
+
+def _here() -> Named:
+    from app.cli.progress import human_bytes
+    from app.hub.library import Library
+    from app.settings import paths
+
+    for entry in Library(paths().models_dir).list():
+        yield entry.name, f"on this disk, {human_bytes(entry.size)}"
+
+
+def _to_fetch() -> Named:
+    from app.cli.progress import human_bytes
+    from app.hub.catalogue import load_catalogue
+
+    here = {name for name, _ in _here()}
+    for entry in load_catalogue().values():
+        if entry.name not in here:
+            yield entry.name, f"to be fetched, {human_bytes(entry.bytes)}"
+
+
+def _chats() -> Named:
+    """Not through the store, which makes, repairs and migrates its file: a key that is pressed must not do that."""
+    import contextlib
+    import sqlite3
+
+    from app.errors import printable
+    from app.settings import paths
+
+    with contextlib.suppress(sqlite3.Error):
+        file = (paths().data_dir / "sessions.db").absolute()
+        connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", timeout=0.05, uri=True)
+        with contextlib.closing(connection):
+            query = "SELECT id, title FROM session WHERE deleted IS NULL ORDER BY updated DESC LIMIT ?"
+            return [(name, printable(title, TITLE)) for name, title in connection.execute(query, (CHATS,))]
+    return ()
+
+
+def _beginning_with(incomplete: str, named: Named) -> list[CompletionItem[str]]:
+    from click.shell_completion import CompletionItem
+
+    fitting = ((value, text) for value, text in named if value.startswith(incomplete) and value.isprintable())
+    return [CompletionItem(value, help=text) for value, text in fitting]
+
+
+def _file(incomplete: str) -> list[CompletionItem[str]]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
