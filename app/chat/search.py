@@ -1,7 +1,8 @@
 """Search over what was said in every chat: all the words of a query, anywhere in a message or a title.
 
 What a person types is looked for as it stands; nothing in it is query syntax. Words of three characters and more are
-found by the trigram index, shorter ones by reading the messages. Thinking is not searched.
+found by the trigram index, which ends a text at its first NUL; shorter ones by reading the messages. Thinking is not
+searched.
 """
 
 from __future__ import annotations

@@ -244,12 +244,12 @@ class Store:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA synchronous = FULL")
+            schema.migrate(connection, self._keep_copy_of_layout)
+            connection.execute("SELECT max(updated) FROM session").fetchone()
             if write_ahead:
                 # Not after a repair: another window may still hold the old file, and when it lets go, SQLite removes
                 # the log by name, which would be the new file's.
                 connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            schema.migrate(connection, self._keep_copy_of_layout)
-            connection.execute("SELECT max(updated) FROM session").fetchone()
         except schema.NewerLayoutError:
             connection.close()
             raise StoreError(f"{self._shown} was made by a newer qchat", "update qchat to use these chats") from None
@@ -270,7 +270,7 @@ class Store:
                 damage.create(path)
         elif path.is_dir():
             raise StoreError(f"{self._shown} is a folder, and qchat keeps its chats in a file there", "move it away")
-        elif not os.access(path, os.R_OK | os.W_OK):
+        elif not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise StoreError(
                 f"{self._shown} may not be read and written", f"allow it again: chmod 600 {printable(str(path), 300)}"
             )

@@ -204,9 +204,8 @@ def test_files_are_for_this_user_alone(qchat_home: Path) -> None:
     folder = paths().data_dir
     assert store.path == folder / "sessions.db"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {
-        file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir() if file.stat().st_size
-    } == dict.fromkeys(("sessions.db", "sessions.db-wal", "sessions.db-shm"), 0o600)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir() if file.stat().st_size}
+    assert modes == dict.fromkeys(("sessions.db", "sessions.db-wal", "sessions.db-shm"), 0o600)
     store.close()
     (folder / "sessions.db").chmod(0o644)
     Store.open_default(pytest.fail).close()
