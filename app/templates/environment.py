@@ -16,6 +16,7 @@ import minijinja
 
 from app.errors import TemplateError, printable
 from app.templates.filters import FILTERS, TESTS
+from app.templates.guard import strings_in
 from app.templates.limits import MAX_OUTPUT, Refusal, TemplateFailure
 from app.templates.methods import call_method, format_percent
 from app.templates.rewriter import FORMAT, GENERATOR, ITERATE, METHOD, RAISE, filter_with_line, rewrite
@@ -51,7 +52,7 @@ class ChatTemplate:
     def render(self, variables: Mapping[str, Any]) -> str:
         """The text for `variables`; raises TemplateError when the template refuses them or cannot be run."""
         self._printed = 0
-        self._environment.fuel = FUEL_BASE + FUEL_PER_CHARACTER * len(repr(variables))
+        self._environment.fuel = FUEL_BASE + FUEL_PER_CHARACTER * sum(map(len, strings_in(variables)))
         own = {"dict": _DICT, **self._named_tokens}  # `dict` here, since minijinja reaches no attributes of a global
         values = {name: wrapped(value) for name, value in {**own, **variables}.items()}
         try:

@@ -16,8 +16,10 @@ import itertools
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from os.path import commonprefix
 from typing import Any
 
 # Noncharacters first (Unicode 23.7: never interchanged), then a private plane, so that an unused one is always found.
@@ -35,21 +37,31 @@ class Segment:
 
 
 class Guard:
-    """The token literals of one vocabulary, compiled once: thousands of them cost more than a render.
+    """The token literals of one vocabulary: how to mark them, and how to find them again.
 
-    `markings` are pairs, the strongest first: how to mark the model's own messages, and everybody else's text.
-    `control` and `markup` are those of `render.PromptTokens`.
+    Patterns are compiled once and when they are needed, since there may be thousands of literals. `control` and
+    `markup` are those of `render.PromptTokens`.
     """
 
     def __init__(self, control: Collection[str], markup: Collection[str]) -> None:
-        self._literal = re.compile(_any_of(_steering({*control, *markup})))
-        except_markup = firm(control, keep=markup)
-        weakest = exact(control)
-        self.markings: tuple[tuple[Marking, Marking], ...] = (
-            (except_markup, firm({*control, *markup})),
-            (except_markup, except_markup),
-            (weakest, weakest),
-        )
+        self._control = control
+        self._markup = markup
+        self._except_markup = firm(control, keep=markup)
+        self._everything = firm({*control, *markup})
+
+    @cached_property
+    def _exact(self) -> Marking:
+        return exact(self._control)
+
+    @cached_property
+    def _literal(self) -> re.Pattern[str]:
+        return re.compile(_any_of(_steering({*self._control, *self._markup})))
+
+    def markings(self) -> Iterator[tuple[Marking, Marking]]:
+        """How to mark the model's own messages, and everybody else's text, the strongest first."""
+        yield self._except_markup, self._everything
+        yield self._except_markup, self._except_markup
+        yield self._exact, self._exact
 
     def take_out(self, rendered: str, mark: str) -> list[Segment]:
         """The rendered text without marks, split so that a literal which had a mark inside is an untrusted segment."""
@@ -72,7 +84,7 @@ def firm(literals: Collection[str], keep: Collection[str] = ()) -> Marking:
     Coder writes `<`, a key of a tool's schema, `>`. Names get none: they are what templates make tokens of.
     """
     guarded = _steering(literals)
-    kept = _by_first_character(keep)
+    kept = _by_first_character(_steering(keep))
     beginning = re.compile(
         "|".join(
             re.escape(first) + (f"(?!{_any_of(kept[first])})" if first in kept else "")
@@ -128,14 +140,23 @@ def _steering(literals: Collection[str]) -> list[str]:
 def _by_first_character(literals: Collection[str]) -> dict[str, list[str]]:
     """What follows the first character. A pattern that begins with that character is searched for much faster."""
     rests: dict[str, list[str]] = {}
-    for text in _steering(literals):
+    for text in filter(None, literals):
         rests.setdefault(text[0], []).append(text[1:])
     return rests
 
 
-def _any_of(literals: Collection[str]) -> str:
-    """A pattern of the literals, longest first: leftmost-longest, as tokenizers match added tokens."""
-    return "|".join(map(re.escape, sorted(literals, key=len, reverse=True))) or r"(?!)"
+def _any_of(texts: Collection[str]) -> str:
+    """A pattern of the texts, the longest that fits, as tokenizers match added tokens.
+
+    It branches where texts do, like a tree: one after the other, thousands that begin alike take long to look for.
+    """
+    if not texts:
+        return r"(?!)"
+    shared = commonprefix(list(texts))  # noqa: RUF071 - characters are meant, not folders
+    longer = _by_first_character([text.removeprefix(shared) for text in texts])
+    branches = [re.escape(first) + _any_of(rests) for first, rests in longer.items()]
+    ends_here = "?" if shared in texts else ""
+    return re.escape(shared) + (f"(?:{'|'.join(branches)}){ends_here}" if branches else "")
 
 
 def _json_escape(mark: str) -> str:

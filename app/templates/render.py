@@ -94,7 +94,7 @@ def render(template: ChatTemplate, conversation: Conversation, tokens: PromptTok
     if continued.strip() not in plain:
         raise TemplateError("the chat template changes the text that is to be continued")
     segments: list[Segment] = []
-    for own, everyone in tokens.guard.markings:
+    for own, everyone in tokens.guard.markings():
         marked = _marked(variables, mark, own, everyone)
         if marked == variables:
             return [Segment(plain, trusted=True)]
