@@ -104,8 +104,17 @@ class ChatSession:
         """Another reply to the same question, as a branch beside `reply_id`."""
         question_id = self.conversation[reply_id].parent_id
         assert question_id is not None  # a reply always answers something
+        return await self.answer(question_id, show)
+
+    async def answer(self, question_id: str, show: Show) -> Message:
+        """A reply to a question that is there already."""
         self.conversation.leaf_id = question_id
         return await self._answer(question_id, show)
+
+    def look_at(self, message_id: str) -> None:
+        """Look at the branch that `message_id` is on."""
+        self.conversation.go_to(message_id)
+        self._change(leaf_id=self.conversation.leaf_id)
 
     def switch(self, message_id: str, step: int) -> bool:
         """Look at the branch `step` places after (before, if negative) that of `message_id`; False if there is none."""
@@ -113,8 +122,7 @@ class ChatSession:
         place = siblings.index(message_id) + step
         if not 0 <= place < len(siblings):
             return False
-        self.conversation.go_to(siblings[place])
-        self._change(leaf_id=self.conversation.leaf_id)
+        self.look_at(siblings[place])
         return True
 
     def fork(self, message_id: str) -> ChatSession:

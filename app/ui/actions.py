@@ -8,7 +8,7 @@ slash is a message (`/tmp/x.py, what is it?`, `/no_think hi`), and a near miss i
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -25,7 +25,7 @@ class Action:
     slash: str = ""  # without the slash; "" for none
     argument: str = ""
     keys: str = ""
-    where: str = "anywhere"  # anywhere | composer | message | sessions
+    where: str = "anywhere"  # anywhere | composer | message | chats
     footer: bool = False
 
 
@@ -61,12 +61,25 @@ ACTIONS: tuple[Action, ...] = (
     Action("help", "Help", "Keys and commands", slash="help", keys="f1", footer=True),
     Action("palette", "Palette", "Find an action by its name", keys="ctrl+p"),
     Action("quit", "Quit", "Leave qchat", slash="quit", keys="ctrl+q", footer=True),
-    Action("scroll_up", "Scroll up", "Scroll the chat up", keys="pageup"),
-    Action("scroll_down", "Scroll down", "Scroll the chat down", keys="pagedown"),
+    Action("chat_page_up", "Scroll up", "Scroll the chat up", keys="pageup"),
+    Action("chat_page_down", "Scroll down", "Scroll the chat down", keys="pagedown"),
     Action("first_message", "First message", "Go to the first message", keys="ctrl+home"),
     Action("last_message", "Last message", "Go to the last message", keys="ctrl+end"),
     Action("message_up", "Message up", "Select the message above", keys="alt+up"),
     Action("message_down", "Message down", "Select the message below", keys="alt+down"),
+    Action("message_copy", "Copy", "Copy the selected message", keys="c", where="message"),
+    Action("message_code", "Copy code", "Copy the last block of code in it", keys="y", where="message"),
+    Action("message_edit", "Edit", "Ask the selected question again, changed", keys="e", where="message"),
+    Action("message_regenerate", "Regenerate", "Another reply in this place", keys="r", where="message"),
+    Action("message_fork", "Fork", "Go on from here in a new chat", keys="f", where="message"),
+    Action("message_previous", "Previous branch", "The branch before this one", keys="left", where="message"),
+    Action("message_next", "Next branch", "The branch after this one", keys="right", where="message"),
+    Action("message_toggle", "Open or close", "Its thinking, or all of a long message", keys="enter", where="message"),
+    Action("chat_open", "Open", "Open the selected chat", keys="enter", where="chats"),
+    Action("chat_rename", "Rename", "Rename the selected chat", keys="r", where="chats"),
+    Action("chat_delete", "Delete", "Delete the selected chat", keys="d,delete", where="chats"),
+    Action("chat_undo", "Undo delete", "Bring back the chat deleted last", keys="u", where="chats"),
+    Action("chat_export", "Export", "Write the selected chat to a file", keys="x", where="chats"),
 )
 _BY_ID = {action.id: action for action in ACTIONS}
 _BY_SLASH = {action.slash: action for action in ACTIONS if action.slash}
@@ -110,5 +123,10 @@ def parse_command(text: str) -> Command | NearMiss | None:
     word, _, argument = text[1:].strip().partition(" ")
     if found := _BY_SLASH.get(word.lower()):
         return Command(found, argument.strip()) if found.argument or not argument.strip() else None
-    near = difflib.get_close_matches(word.lower(), list(_BY_SLASH), n=1, cutoff=0.75) if word.isalpha() else []
-    return NearMiss(word, near[0]) if near else None
+    return NearMiss(word, near[0]) if word.isalpha() and (near := _like(word.lower())) else None
+
+
+def _like(word: str) -> Sequence[str]:
+    """The command that `word` may be a mistake for, if one is: letters that changed places come first."""
+    swapped = [known for known in _BY_SLASH if sorted(known) == sorted(word)]
+    return swapped[:1] or difflib.get_close_matches(word, list(_BY_SLASH), n=1, cutoff=0.75)

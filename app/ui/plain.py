@@ -11,6 +11,7 @@ import io
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from app.backends.base import Answer, Event, Notice, Progress, Thinking, ToolCall
@@ -88,24 +89,24 @@ class PlainOutput:
 
 def statistics(reply: Reply, facts: Mapping[str, Any]) -> str:
     """What `--stats` prints: tokens, seconds and tokens a second of each stage, and what ran them, a line for each."""
+    return statistics_of(asdict(reply.usage) if reply.usage else {}, facts)
+
+
+def statistics_of(usage: Mapping[str, float], facts: Mapping[str, Any]) -> str:
+    """The same from the fields of a `Usage`, as they are kept with a message."""
     rows = []
-    if usage := reply.usage:
-        read = usage.prompt_tokens - usage.reused_tokens
-        steps = max(usage.generated_tokens - 1, 0)  # the first token comes out of the prompt
+    if usage:
+        prompt, reused = int(usage["prompt_tokens"]), int(usage["reused_tokens"])
+        generated = int(usage["generated_tokens"])
+        steps = max(generated - 1, 0)  # the first token comes out of the prompt
+        first = f"the first after {usage['first_token_s']:.2f} s"
         rows = [
-            (
-                "prompt",
-                f"{usage.prompt_tokens:,} tokens, {usage.reused_tokens:,} of them reused; "
-                f"{_speed(read, usage.prefill_s)}",
-            ),
-            (
-                "reply",
-                f"{usage.generated_tokens:,} tokens; {_speed(steps, usage.decode_s)}; "
-                f"the first after {usage.first_token_s:.2f} s",
-            ),
+            ("prompt", f"{prompt:,} tokens, {reused:,} of them reused; {_speed(prompt - reused, usage['prefill_s'])}"),
+            ("reply", f"{generated:,} tokens; {_speed(steps, usage['decode_s'])}; {first}"),
         ]
-        if usage.drafted_tokens:
-            rows.append(("drafted", f"{usage.drafted_tokens:,} tokens, {usage.accepted_tokens:,} accepted"))
+        if usage["drafted_tokens"]:
+            drafted, accepted = int(usage["drafted_tokens"]), int(usage["accepted_tokens"])
+            rows.append(("drafted", f"{drafted:,} tokens, {accepted:,} accepted"))
     rows += [(name, _fact(value)) for name, value in facts.items() if name != "notes"]
     rows += [("note", note) for note in facts.get("notes", ())]
     width = max((len(name) for name, _ in rows), default=0)

@@ -1,0 +1,47 @@
+"""The chat screen as a whole, with the actions that concern the program itself."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from app.ui.chat_screen.sessions import Sessions
+from app.ui.keymap import bindings
+from app.ui.screens.help import help_screen
+
+
+class ChatScreen(Sessions):
+    """Everything that `actions.ACTIONS` lists is done here, as `action_<id>` or, with an argument, `command_<id>`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("anywhere"),
+        Binding("ctrl+c", "app.interrupt", "Copy or stop", show=False, priority=True),
+    ]
+
+    _changes: int | None = None  # the store's own count, when it was looked at last
+
+    async def action_help(self) -> None:
+        self.app.push_screen(help_screen(self._keymap))
+
+    async def action_palette(self) -> None:
+        self.app.action_command_palette()
+
+    async def action_quit(self) -> None:
+        await self.qchat.leave()
+
+    async def look_for_changes(self) -> None:
+        """Take in what another window or the command line has written."""
+        saver = self.qchat.saver
+        if saver.failing or self.replying:
+            return
+        changes = await saver.run(lambda store: store.changes())
+        if changes == self._changes:
+            return
+        first = self._changes is None
+        self._changes = changes
+        if first:
+            return
+        session_id = self.chat.session.id
+        self.chat.reload(await saver.run(lambda store: store.messages(session_id)))
+        await self.telling(self.refresh_chats())

@@ -1,0 +1,128 @@
+"""The events of a reply, gathered and drawn about twelve times a second.
+
+Drawing costs a layout and a repaint however little there is to draw, so a fast model is drawn in fewer, larger pieces
+and leaves the processor to itself. Everything that the status line says of a running reply is measured here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from app.backends.base import Answer, Done, Generated, Notice, Progress, Thinking, ToolCall
+from app.chat.conversation import Message
+from app.chat.session import Added, Change, Finished
+from app.ui.widgets.conversation import ConversationView
+from app.ui.widgets.status import StatusLine
+
+DRAW_EVERY_S = 0.08
+
+
+class ReplyFeed:
+    """Takes changes as they come; `draw` shows what has gathered. One feed serves one reply."""
+
+    def __init__(
+        self, conversation: ConversationView, status: StatusLine, on_added: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        self._conversation = conversation
+        self._status = status
+        self._on_added = on_added
+        self._waiting: list[Change] = []
+        self._reply_id = ""
+        self._tokens = 0
+        self._first_token_at: float | None = None
+        self._thinking_since: float | None = None
+        self._drawing = False
+
+    def take(self, change: Change) -> None:
+        """The next change. Neighbouring pieces of text become one."""
+        now = time.monotonic()
+        match change:
+            case Generated(tokens):
+                self._first_token_at = self._first_token_at or now
+                self._tokens = tokens
+                return
+            case Thinking(text):
+                self._thinking_since = self._thinking_since or now
+                if self._waiting and isinstance(last := self._waiting[-1], Thinking):
+                    self._waiting[-1] = Thinking(last.text + text)
+                    return
+            case Answer(text):
+                if self._waiting and isinstance(last := self._waiting[-1], Answer):
+                    self._waiting[-1] = Answer(last.text + text)
+                    return
+            case Progress():
+                self._waiting = [each for each in self._waiting if not isinstance(each, Progress)]
+        self._waiting.append(change)
+
+    async def draw(self) -> None:
+        """Show what has gathered since the last time."""
+        if self._drawing or not self._waiting:
+            return
+        self._drawing = True
+        try:
+            waiting, self._waiting = self._waiting, []
+            for change in waiting:
+                await self._show(change)
+            if self._reply_id and self._first_token_at is not None:
+                self._tell_speed(self._first_token_at)
+        finally:
+            self._drawing = False
+
+    async def _show(self, change: Change) -> None:
+        view = self._conversation.view(self._reply_id)
+        match change:
+            case Added(message):
+                await self._conversation.add(message)
+                await self._on_added(message)
+                if message.role == "assistant":
+                    self._reply_id = message.id
+            case Finished(message):
+                await self._conversation.replace(message)
+                self._tell_end(message)
+            case Progress(stage, done, total):
+                amount = f" {100 * done // total} %" if total else ""
+                self._status.change(activity=f"{stage}{amount}")
+            case Thinking(text):
+                self._status.change(activity="thinking")
+                if view:
+                    view.add_thinking(text, self._tokens)
+            case Answer(text):
+                self._stop_thinking()
+                self._status.change(activity="writing")
+                if view:
+                    view.add_answer(text)
+            case ToolCall():
+                self._stop_thinking()
+            case Notice() | Done():
+                pass  # part of the message, which is shown again when it is finished
+
+    def _stop_thinking(self) -> None:
+        if self._thinking_since is None:
+            return
+        if view := self._conversation.view(self._reply_id):
+            view.end_thinking(time.monotonic() - self._thinking_since, self._tokens)
+        self._thinking_since = None
+
+    def _tell_speed(self, since: float) -> None:
+        seconds = time.monotonic() - since
+        if self._tokens > 1 and seconds > 0.2:
+            self._status.change(speed=(self._tokens - 1) / seconds)
+
+    def _tell_end(self, message: Message) -> None:
+        """What the engine itself measured, in place of what was seen from here."""
+        timing = message.timing
+        steps, seconds = timing.get("generated_tokens", 0) - 1, timing.get("decode_s", 0.0)
+        self._reply_id = ""
+        self._status.change(
+            activity="",
+            speed=steps / seconds if steps > 0 and seconds > 0 else None,
+            first_token_s=timing.get("first_token_s") or None,
+        )
+
+
+def context_used(message: Message) -> int | None:
+    """Tokens of the context that are taken after this reply; None where the backend does not say."""
+    timing = message.timing
+    used = int(timing.get("prompt_tokens", 0) + timing.get("generated_tokens", 0))
+    return used or None

@@ -1,0 +1,52 @@
+"""qchat's two themes, and the names that a person gives to them and to Textual's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from textual.theme import Theme
+
+from app.errors import SettingsError, printable
+from app.settings import Settings
+
+DARK = Theme(
+    name="dark",
+    primary="#7aa2c8",
+    secondary="#b39ac2",
+    accent="#e0a458",
+    warning="#d9b44a",
+    error="#d9716a",
+    success="#8fb573",
+    foreground="#d8d8d2",
+    background="#16181c",
+    surface="#1d2025",
+    panel="#2a2e35",
+    dark=True,
+    variables={"border": "#5b7a96", "border-blurred": "#343941", "footer-key-foreground": "#e0a458"},
+)
+LIGHT = Theme(
+    name="light",
+    primary="#2c5f8a",
+    secondary="#7a4f8a",
+    accent="#a85d00",
+    warning="#8a6500",
+    error="#b3352c",
+    success="#3f7a2a",
+    foreground="#25282c",
+    background="#fbfaf7",
+    surface="#f2f0ea",
+    panel="#e2dfd6",
+    dark=False,
+    variables={"border": "#7f9cb5", "border-blurred": "#cfcabd", "footer-key-foreground": "#a85d00"},
+)
+
+
+def theme_named(settings: Settings, known: Collection[str]) -> str:
+    """The name of a registered theme for `theme` in the settings. Raises SettingsError."""
+    name = {"ansi": "ansi-dark"}.get(settings.theme, settings.theme)
+    if name not in known:
+        where = printable(settings.sources["theme"])
+        raise SettingsError(
+            f"{where}: no theme is called {printable(settings.theme)}", f"there are: ansi, {', '.join(sorted(known))}"
+        )
+    return name

@@ -1,0 +1,184 @@
+"""One message on the screen: who said it, the thinking, the text, tool calls, and how it ended.
+
+A message of a person is shown as it was typed, and folded when it is long; a reply is Markdown. While a reply is being
+written its view takes the events; when it has ended the view is made anew from the message that was saved, so the last
+picture is the one that a reload gives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from app.chat.conversation import Message, State
+from app.cli.terminal import escape_controls
+from app.ui.keymap import bindings
+from app.ui.markdown.body import MarkdownBody
+from app.ui.widgets.thinking import ThinkingPane
+from app.ui.widgets.tool_call import ToolCallPane
+
+FOLDED_LINES, FOLDED_CHARACTERS = 24, 4000
+
+_ENDS: Mapping[State, str] = {
+    "cancelled": "stopped",
+    "interrupted": "interrupted: qchat ended before the reply did",
+    "length": "cut off at the token limit",
+    "error": "failed",
+}
+
+
+class MessageView(Vertical, can_focus=True):
+    """The view of `message`; `place` is which branch it is of how many, from 1."""
+
+    BINDINGS = bindings("message")
+    DEFAULT_CSS = """
+    MessageView {
+        height: auto;
+        padding: 0 1 0 1;
+        margin: 0 0 1 0;
+        border-left: outer transparent;
+        &.user { border-left: outer $primary-muted; }
+        &:focus { border-left: outer $accent; }
+        .who { color: $text-muted; text-style: bold; height: 1; }
+        .said { height: auto; }
+        .notice { color: $text-warning; height: auto; }
+        .failed { color: $text-error; }
+        .measured { color: $text-disabled; height: auto; }
+    }
+    """
+
+    def __init__(self, message: Message, place: tuple[int, int] = (1, 1), *, thinking_open: bool = False) -> None:
+        super().__init__(classes=message.role)
+        self._said = message
+        self._place = place
+        self._thinking_open = thinking_open
+        self._whole = False  # a long message of a person is unfolded
+        self._body: MarkdownBody | None = None
+        self._thinking: ThinkingPane | None = None
+
+    @property
+    def message_id(self) -> str:
+        return self._said.id
+
+    @property
+    def code(self) -> str | None:
+        """The last block of code in the message."""
+        if self._body is None or not self._body.code_blocks:
+            return None
+        return self._body.code_blocks[-1].text
+
+    def compose(self) -> ComposeResult:
+        said = self._said
+        yield Static(self._header(), classes="who", markup=False)
+        if said.role == "user":
+            yield Static(self._typed(), classes="said", markup=False)
+            return
+        self._thinking = self._body = None
+        if said.thinking.strip():
+            yield self._new_thinking(said)
+        if said.content:
+            self._body = MarkdownBody(said.content)
+            yield self._body
+        yield from (ToolCallPane(call) for call in said.tool_calls)
+        if said.state != "streaming":
+            yield from self._about_the_end()
+
+    def _new_thinking(self, said: Message) -> ThinkingPane:
+        timing = said.timing
+        live = said.state == "streaming" and not said.content and not said.tool_calls
+        pane = ThinkingPane(said.thinking, timing.get("thinking_s"), int(timing.get("thinking_tokens", 0)), live=live)
+        pane.set_reactive(ThinkingPane.opened, self._thinking_open)
+        self._thinking = pane
+        return pane
+
+    # A reply that is being written
+
+    def add_thinking(self, text: str, tokens: int) -> None:
+        """The next piece of the thinking; `tokens` of the reply so far."""
+        if self._thinking is None:
+            if not text.strip():
+                return
+            self._thinking = ThinkingPane(live=True)
+            self._thinking.set_reactive(ThinkingPane.opened, self._thinking_open)
+            self.mount(self._thinking)
+        self._thinking.append(text, tokens)
+
+    def add_answer(self, text: str) -> None:
+        """The next piece of the answer."""
+        if self._body is None:
+            self._body = MarkdownBody()
+            self.mount(self._body)
+        self._body.append(text)
+
+    async def show(self, message: Message, place: tuple[int, int]) -> None:
+        """Make the view anew from `message`."""
+        self._said, self._place = message, place
+        await self.recompose()
+
+    def end_thinking(self, seconds: float | None, tokens: int) -> None:
+        """The model has begun to answer."""
+        if self._thinking is not None:
+            self._thinking.finish(seconds, tokens)
+
+    def open_thinking(self, opened: bool) -> None:
+        """Open or close the thinking, now and when it comes."""
+        self._thinking_open = opened
+        if self._thinking is not None:
+            self._thinking.opened = opened
+
+    def toggle(self) -> None:
+        """Open what is closed in this message: its thinking, or the rest of a long text."""
+        if self._said.role == "user":
+            self._whole = not self._whole
+            self.query_one(".said", Static).update(self._typed())
+        elif self._thinking is not None:
+            self.open_thinking(not self._thinking.opened)
+
+    # What it shows
+
+    def _header(self) -> Content:
+        who = "You" if self._said.role == "user" else escape_controls(self._said.model) or "Reply"
+        number, count = self._place
+        branch = f"  ‹ {number}/{count} ›" if count > 1 else ""
+        return Content(f"{who}{branch}  {_clock(self._said.created)}")
+
+    def _typed(self) -> Content:
+        text = escape_controls(self._said.content)
+        if self._whole:
+            return Content(text)
+        head = "\n".join(text[: FOLDED_CHARACTERS + 1].split("\n")[:FOLDED_LINES])[:FOLDED_CHARACTERS]
+        if len(head) == len(text):
+            return Content(text)
+        more = text.count("\n", len(head))
+        rest = f"{more:,} more lines" if more > 1 else f"{len(text) - len(head):,} more characters"
+        return Content.assemble(head, "\n", (f"… {rest}; Enter on the message shows all", "dim"))
+
+    def _about_the_end(self) -> ComposeResult:
+        said = self._said
+        failed = " failed" if said.state == "error" else ""
+        lines = [] if said.state == "error" and said.notices else [_ENDS[said.state]] if said.state in _ENDS else []
+        for line in [*lines, *said.notices]:
+            yield Static(Content(escape_controls(line)), classes=f"notice{failed}", markup=False)
+        if measured := speed(said.timing):
+            yield Static(Content(measured), classes="measured", markup=False)
+
+
+def speed(timing: Mapping[str, float]) -> str:
+    """Tokens a second and the time to the first token, as they were measured; "" where they were not."""
+    steps, seconds = timing.get("generated_tokens", 0) - 1, timing.get("decode_s", 0.0)
+    parts = [f"{steps / seconds:.1f} tokens/s"] if steps > 0 and seconds > 0 else []
+    if first := timing.get("first_token_s"):
+        parts.append(f"first after {first:.2f} s")
+    return " · ".join(parts)
+
+
+def _clock(created: float) -> str:
+    if not created:
+        return ""
+    then, now = time.localtime(created), time.localtime()
+    return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
