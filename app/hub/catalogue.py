@@ -13,12 +13,17 @@ from app.settings import shipped_config_dir
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One model of the catalogue. `bytes` is approximate."""
+    """One model of the catalogue, with what is published about it: `bytes` is approximate.
+
+    `context` is in tokens; `cache` holds layers, kv_heads and head_dim.
+    """
 
     name: str
     source: str
     licence: str
     bytes: int
+    context: int
+    cache: Mapping[str, int]
     parts: int = 1
     starter: bool = False
     note: str = ""

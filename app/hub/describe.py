@@ -11,9 +11,7 @@ from typing import Any
 from app.engine.gguf import GGUFFile, read_gguf
 from app.engine.spec import ModelSpec
 from app.errors import ModelFileError
-
-# bytes of one cached element, for each value of the setting `kv`; q8_0 stores 32 elements in 34 bytes
-KV_BYTES: Mapping[str, float] = {"f32": 4.0, "f16": 2.0, "q8_0": 34 / 32}
+from app.hub.fit import kv_bytes_per_token
 
 
 def describe(path: Path, kv: str = "f16") -> dict[str, Any]:
@@ -70,7 +68,7 @@ def _network(spec: ModelSpec) -> dict[str, Any]:
 def _memory(gguf: GGUFFile, spec: ModelSpec, kv: str) -> dict[str, Any]:
     """Bytes: the weights, the cache of one token, and both with the whole context in use."""
     weights = gguf.tensor_bytes()
-    per_token = round(2 * spec.n_layers * spec.n_kv_heads * spec.head_dim * KV_BYTES[kv])  # keys and values
+    per_token = kv_bytes_per_token(spec.n_layers, spec.n_kv_heads, spec.head_dim, kv)
     full = per_token * spec.context_length
     return {
         "kv": kv,

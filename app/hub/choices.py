@@ -1,0 +1,123 @@
+"""The models that a person can choose from, as rows: those on this disk, the catalogue, and where others come from.
+
+Rows are made from names and sizes at once; what stands in a file's header, a quarter of a second to read where the
+vocabulary is large, is added by `completed`. Text in a row is as the file has it: escape it before showing it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from app.errors import ModelFileError
+from app.hub.catalogue import CatalogueEntry, load_catalogue
+from app.hub.fit import Fit, kv_bytes_per_token
+from app.hub.library import Library
+
+Place = Literal["disk", "catalogue", "backend"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One row. Which facts there are depends on the place; `size` is in bytes and approximate in the catalogue."""
+
+    place: Place
+    name: str  # what --model takes; of a backend, what --backend takes
+    size: int = 0
+    path: Path | None = None
+    linked_to: Path | None = None  # a file that is used where it lies
+    title: str = ""  # the name that the file gives itself
+    quantisation: str = ""
+    context: int | None = None  # tokens
+    licence: str = ""
+    note: str = ""
+    fit: Fit | None = None
+    problem: str = ""  # why a file cannot run
+    complete: bool = True  # False until the header of a file has been read
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be chosen, as far as is known."""
+        return self.place != "backend" and not self.problem
+
+    @property
+    def key(self) -> str:
+        """Names this row among all."""
+        return f"{self.place} {self.path or self.name}"
+
+
+def on_disk(library: Library) -> list[Choice]:
+    """A row, not yet complete, for each model of the library."""
+    rows: list[Choice] = []
+    taken: set[str] = set()
+    for entry in library.list():
+        name = entry.name if entry.name not in taken else entry.path.name
+        taken.add(name)
+        rows.append(Choice("disk", name, entry.size, entry.path, entry.linked_to, complete=False))
+    return rows
+
+
+def completed(choice: Choice, kv: str, ctx: int, free: int | None) -> Choice:
+    """`choice` with what its file says. A file that cannot be read or run gets its `problem`.
+
+    `kv` and `ctx` are the settings of those names, `free` the bytes of memory that a model could have.
+    """
+    from app.hub.describe import describe  # noqa: PLC0415 - numpy
+
+    assert choice.path is not None
+    try:
+        facts = describe(choice.path, kv)
+    except ModelFileError as error:
+        return dataclasses.replace(choice, problem=error.message, complete=True)
+    known = dataclasses.replace(
+        choice,
+        title=facts["name"] or "",
+        licence=facts["licence"] or "",
+        quantisation=facts["quantisation"],
+        complete=True,
+    )
+    if not facts["runnable"]:
+        return dataclasses.replace(known, problem=facts["problem"])
+    context, memory = facts["network"]["context"], facts["memory"]
+    used = min(ctx or context, context)
+    fit = Fit(memory["weights_bytes"], memory["kv_bytes_per_token"], used, free)
+    return dataclasses.replace(known, context=context, fit=fit)
+
+
+def in_catalogue(here: Iterable[Choice], kv: str, ctx: int, free: int | None) -> list[Choice]:
+    """A row for each model of the catalogue that is not on this disk, the starter first."""
+    names = {choice.name for choice in here}
+    entries = sorted(load_catalogue().values(), key=lambda entry: not entry.starter)
+    return [_catalogue_row(entry, kv, ctx, free) for entry in entries if entry.name not in names]
+
+
+def _catalogue_row(entry: CatalogueEntry, kv: str, ctx: int, free: int | None) -> Choice:
+    per_token = kv_bytes_per_token(**entry.cache, kv=kv)
+    fit = Fit(entry.bytes, per_token, min(ctx or entry.context, entry.context), free)
+    return Choice(
+        "catalogue",
+        entry.name,
+        entry.bytes,
+        context=entry.context,
+        licence=entry.licence,
+        note=entry.note,
+        fit=fit,
+    )
+
+
+def of_backends(names: Iterable[str]) -> list[Choice]:
+    """A row for each backend but the engine of this program; their models are not asked for here."""
+    return [Choice("backend", name) for name in names if name != "local"]
+
+
+def matching(choices: Sequence[Choice], text: str) -> list[Choice]:
+    """The rows that have every word of `text` somewhere in what they show, in any case."""
+    words = text.casefold().split()
+    return [choice for choice in choices if all(word in _searched(choice) for word in words)]
+
+
+def _searched(choice: Choice) -> str:
+    return " ".join((choice.name, choice.title, choice.quantisation, choice.licence, choice.note)).casefold()

@@ -1,0 +1,64 @@
+"""A pull that somebody watches: how fast it is, how long it will take, and the switch that ends it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.hub.web import Cancelled
+
+REPORT_S = 0.1  # between two reports
+WINDOW_S = 5.0  # over which the speed is taken
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How far a pull is. Bytes, bytes a second, seconds; None where it is not known."""
+
+    stage: str
+    done: int
+    total: int | None
+    speed: float | None = None
+    seconds_left: float | None = None
+
+
+class TransferMeter:
+    """An `OnProgress` for `pull`; `report` gets a `Transfer` at most ten times a second, in the thread that pulls."""
+
+    def __init__(self, report: Callable[[Transfer], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._report = report
+        self._clock = clock
+        self._unwanted = threading.Event()
+        self._stage, self._step = "", ""
+        self._seen: deque[tuple[float, int]] = deque()  # (when, bytes done)
+        self._reported_at = float("-inf")
+
+    def cancel(self) -> None:
+        """End the pull at its next sign of life, a tenth of a second from now at most. From any thread."""
+        self._unwanted.set()
+
+    def notify(self, text: str) -> None:
+        """What `pull` says about the step it is at, such as "part 2 of 3"."""
+        self._step = f" {text}"
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        if self._unwanted.is_set():
+            raise Cancelled
+        stage += self._step if stage == "downloading" else ""
+        now = self._clock()
+        if stage != self._stage:
+            self._stage, self._reported_at = stage, float("-inf")
+            self._seen.clear()
+        if now - self._reported_at < REPORT_S and done != total:
+            return
+        self._reported_at = now
+        self._seen.append((now, done))
+        while now - self._seen[0][0] > WINDOW_S:
+            self._seen.popleft()
+        (then, before) = self._seen[0]
+        speed = (done - before) / (now - then) if now > then else None
+        left = (total - done) / speed if speed and total is not None else None
+        self._report(Transfer(stage, done, total, speed, left))
