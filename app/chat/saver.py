@@ -29,7 +29,7 @@ _Key = tuple[str, str]  # session id and message id; "" for the session itself, 
 
 
 class Saver:
-    """The store of an event loop. Everything but `run`, `flush` and `close` returns at once.
+    """The store of an event loop, and only for use on it. Everything but `run`, `flush` and `close` returns at once.
 
     unsaved    how many chats and messages wait to be saved; for a moment after each `put_...` that is never 0
     failing    why the last try failed, as a sentence; None while saving works. A front end shows "not saved" for it.
@@ -77,6 +77,8 @@ class Saver:
 
     async def run(self, work: Callable[[Store], T]) -> T:
         """The result of `work`, done in the thread after everything that was put before. Raises what `work` raises."""
+        if self._waiting and not self._retry:
+            self._queue_drain()
         return await asyncio.wrap_future(self._thread.submit(lambda: work(self._opened())))
 
     async def flush(self, timeout_s: float) -> bool:
@@ -115,7 +117,7 @@ class Saver:
             self._waiting[key] = value
         self._drained.clear()
         if not self._retry:  # while saving fails, the timer decides when the next try is
-            self._queue_drain()
+            self._loop.call_soon(self._queue_drain)  # with all that is put in the same breath
 
     def _queue_drain(self) -> None:
         with self._lock:

@@ -37,14 +37,14 @@ def _plain(line: str) -> str:
 
 def _cut(text: str) -> str:
     """`text` in WIDEST columns, cut between words where there is a gap in its second half."""
-    columns = 0
-    for index, character in enumerate(text):
-        columns += _columns(character)
-        if columns > WIDEST - (index + 1 < len(text)):  # one column for the ellipsis
-            head = text[:index]
-            gap = head.rfind(" ")
-            return (head[:gap] if gap > len(head) // 2 else head).rstrip() + "…"
-    return text
+    if sum(map(_columns, text)) <= WIDEST:
+        return text
+    end, columns = 0, _columns(text[0])
+    while columns < WIDEST:  # one column is left for the ellipsis
+        end += 1
+        columns += _columns(text[end])
+    gap = text.rfind(" ", 0, end + 1)
+    return text[: gap if gap > end // 2 else end].rstrip() + "…"
 
 
 def _columns(character: str) -> int:
