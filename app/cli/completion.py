@@ -160,7 +160,7 @@ function __qchat_complete
         end
     end
 end
-complete -c %(prog)s -f -a '(__qchat_complete)'
+complete -c %(prog)s -f -k -a '(__qchat_complete)'
 """
 
 

@@ -25,7 +25,8 @@ Named = Iterable[tuple[str, str]]  # values with what is said about each
 
 def models(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """The models on this disk, then the rest of the catalogue; or a file."""
-    return _beginning_with(incomplete, [*_here(), *_to_fetch()]) or _file(incomplete)
+    here = list(_here())
+    return _beginning_with(incomplete, [*here, *_to_fetch(here)]) or _file(incomplete)
 
 
 def models_here(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -35,7 +36,7 @@ def models_here(_ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 def models_to_fetch(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """The models of the catalogue that are not on this disk; or a file."""
-    return _beginning_with(incomplete, _to_fetch()) or _file(incomplete)
+    return _beginning_with(incomplete, _to_fetch(_here())) or _file(incomplete)
 
 
 def chats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -75,13 +76,13 @@ def _here() -> Named:
         yield entry.name, f"on this disk, {human_bytes(entry.size)}"
 
 
-def _to_fetch() -> Named:
+def _to_fetch(here: Named) -> Named:
     from app.cli.progress import human_bytes
     from app.hub.catalogue import load_catalogue
 
-    here = {name for name, _ in _here()}
+    names_here = {name for name, _ in here}
     for entry in load_catalogue().values():
-        if entry.name not in here:
+        if entry.name not in names_here:
             yield entry.name, f"to be fetched, {human_bytes(entry.bytes)}"
 
 
