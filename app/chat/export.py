@@ -32,7 +32,6 @@ _ENDS: Mapping[str, str] = {
 }
 _ROLES: Mapping[str, str] = {"user": "You", "assistant": "Reply"}
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)  # names that Windows keeps to itself
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
 _UNSAFE_IN_NAMES = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
 
 
@@ -45,7 +44,7 @@ def to_markdown(session: Session, path: Sequence[Message], thinking: bool = Fals
         if thinking and message.thinking:
             parts.append(f"<details><summary>Thinking</summary>\n\n{_fenced(message.thinking, 'text')}\n\n</details>")
         if message.content:
-            parts.append(_with_closed_fences(message.content.rstrip()))
+            parts.append(_with_closed_fence(message.content.rstrip()))
         parts += [_fenced(call.raw, "json") for call in message.tool_calls]
         notes = [_ENDS[message.state]] if message.state in _ENDS else []
         parts += [f"*[{_one_line(note)}]*" for note in (*notes, *message.notices)]
@@ -111,16 +110,11 @@ def _fenced(text: str, kind: str) -> str:
     return f"{fence}{kind}\n{text}\n{fence}"
 
 
-def _with_closed_fences(markdown: str) -> str:
+def _with_closed_fence(markdown: str) -> str:
     """`markdown` with the block of code closed in which it was cut off, so that it does not swallow what follows."""
-    fence = ""
-    for line in markdown.splitlines():
-        match = _FENCE.match(line)
-        if not match:
-            continue
-        if not fence:
-            if match[1][0] == "~" or "`" not in match[2]:
-                fence = match[1]
-        elif match[1].startswith(fence) and not match[2].strip():
-            fence = ""
-    return f"{markdown}\n{fence}" if fence else markdown
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - only blocks of code need a parser
+
+    if "```" not in markdown and "~~~" not in markdown:
+        return markdown
+    last = MarkdownIt().parse(f"{markdown}\n\n# what follows")[-1]
+    return f"{markdown}\n{last.markup}" if last.type == "fence" else markdown
