@@ -120,12 +120,12 @@ def bar(transfer: Transfer, expected: int, width: int) -> Content:
     if transfer.seconds_left is not None:
         parts.append(f"{duration(transfer.seconds_left)} left")
     numbers = "  ".join(parts)
-    room = min(40, width - len(numbers) - 4)
+    room = min(40, width - len(numbers) - 2)
     if room < LEAST_BAR:
-        return Content.styled(f"  {numbers}", DIM).truncate(width, ellipsis=True)
+        return Content.styled(numbers, DIM).truncate(width, ellipsis=True)
     filled = round(room * share)
     return Content.assemble(
-        "  ", ("━" * filled, "$primary"), ("─" * (room - filled), "$foreground 30%"), "  ", (numbers, DIM)
+        ("━" * filled, "$primary"), ("─" * (room - filled), "$foreground 30%"), "  ", (numbers, DIM)
     )
 
 
