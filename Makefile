@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 STARTER := smollm2:135m
 QUESTION ?= Write one sentence about the sea.
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint man clean
 
 demo: $(VENV)/installed
 	@$(BIN)/qchat models show $(STARTER) >/dev/null 2>&1 || $(BIN)/qchat models pull $(STARTER)
@@ -24,6 +24,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+man: $(VENV)/installed
+	$(BIN)/python -m app.cli.manpage > docs/man/qchat.1.new && mv docs/man/qchat.1.new docs/man/qchat.1
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "qchat needs Python 3.11 or newer; PYTHON=... names one")'
