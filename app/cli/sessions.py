@@ -111,7 +111,7 @@ def rename(chat: str, title: str, as_json: bool) -> None:
         session, messages = _chat(store, chat)
         first = Conversation(messages, session.leaf_id).path()[:1]
         named = own or (title_of(first[0].content) if first else "")
-        session = replace(session, title=named, titled_by_person=bool(own))
+        session = replace(session, title=named, titled_by_person=True)
         store.put_session(session)
     if as_json:
         write_json(_facts(session))
