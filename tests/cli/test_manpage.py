@@ -67,10 +67,8 @@ def test_a_line_of_text_is_never_taken_for_a_macro_or_changed_by_a_terminal() ->
     page = manual_page(tool)
     body = page.split('.\\" Written', 1)[1]
     assert page.isascii()
-    assert (
-        "\n\\&.SH is text, \\en too, and \\(aqquotes\\(aq, \\(dq\\-5\\(dq, \\(ti/x\\(hay\\(gaz\\(ga \\[u00E9]\\[u1F680].\n"
-        in body
-    )
+    assert "\n\\&.SH is text, \\en too, and \\(aqquotes\\(aq, \\(dq\\-5\\(dq, \\(ti/x\\(hay\\(gaz\\(ga " in body
+    assert " \\[u00E9]\\[u1F680].\n" in body
     assert "\n.nf\n\\&.one  line\n\\(aqtwo\n.fi\n" in body
     assert (
         "\n.SS qchat work\\fR [OPTIONS] FILES...\nWork.\n.TP\n.B \\-\\-times INTEGER\nHow often. (default: 3)\n" in body
