@@ -1,4 +1,7 @@
-"""`qchat bench`: load, prompt and generation speed, beside the memory limit of this machine in the same run."""
+"""`qchat bench`: load, prompt and generation speed, beside the memory limit of this machine in the same run.
+
+The engine is imported when it is measured, so that help and completion stay instant.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,11 @@ from typing import Any
 
 import click
 
+from app.cli import suggest
 from app.cli.options import engine_options, setting_flags
 from app.cli.progress import ProgressLine
 from app.cli.terminal import write_json
-from app.engine.benchmark import measure
-from app.engine.model import load_configured
 from app.hub import Library, ensure_model
-from app.hub.describe import main_quantisation
 from app.settings import load_settings, paths
 
 ROWS = (
@@ -32,7 +33,7 @@ ROWS = (
 
 
 @click.command()
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=suggest.models_here)
 @engine_options
 @click.option("--repetitions", type=click.IntRange(1, 100), default=3, show_default=True, help="Medians are of these.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -43,6 +44,10 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
     MODEL is named as in `ask -m`. Decoding reads every weight once a token, so its limit is the speed of reading
     memory; both are measured in turn, and the share of the limit that was reached is shown.
     """
+    from app.engine.benchmark import measure  # noqa: PLC0415
+    from app.engine.model import load_configured  # noqa: PLC0415
+    from app.hub.describe import main_quantisation  # noqa: PLC0415
+
     flags = dict(setting_flags(ctx))
     settings = load_settings(flags | ({"model": model} if model else {}))
     library = Library(paths().models_dir)

@@ -1,6 +1,7 @@
 """`qchat prompt`: the exact text and token ids that a conversation becomes, to look at or to compare.
 
-Reads a model file's header and vocabulary, never its weights, so it answers at once for a model of any size.
+Reads a model file's header and vocabulary, never its weights, so it answers at once for a model of any size. What reads
+and renders is imported when it is needed, so that help and completion stay instant.
 """
 
 from __future__ import annotations
@@ -8,24 +9,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from app.backends.prompting import Prompter
 from app.cli.options import model_option, setting_flags
 from app.cli.terminal import escape_controls, write_json
-from app.engine.gguf import read_gguf
-from app.engine.tokenizer import Tokenizer
 from app.errors import TemplateError, UsageError, printable
 from app.hub.library import Library
 from app.settings import load_settings, paths
-from app.templates.isolation import IsolatedTemplate, Renderer
-from app.templates.render import Conversation
+
+if TYPE_CHECKING:
+    from app.templates.render import Conversation
 
 _FIELDS = ("messages", "tools", "documents", "add_generation_prompt")
 
-Show = Callable[[Conversation], dict[str, Any]]
+Show = Callable[["Conversation"], dict[str, Any]]
 
 
 @click.command()
@@ -72,6 +71,8 @@ def _read_json(file: IO[bytes]) -> Any:
 
 
 def _conversation(document: Any) -> Conversation:
+    from app.templates.render import Conversation  # noqa: PLC0415
+
     messages = document.get("messages") if isinstance(document, dict) else None
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise UsageError(
@@ -88,6 +89,8 @@ def _conversation(document: Any) -> Conversation:
 
 
 def _with_template(source: str) -> Show:
+    from app.templates.isolation import IsolatedTemplate  # noqa: PLC0415
+
     template = IsolatedTemplate(source)
 
     def show(conversation: Conversation) -> dict[str, Any]:
@@ -98,6 +101,11 @@ def _with_template(source: str) -> Show:
 
 
 def _with_model(name: str) -> Show:
+    from app.backends.prompting import Prompter  # noqa: PLC0415
+    from app.engine.gguf import read_gguf  # noqa: PLC0415
+    from app.engine.tokenizer import Tokenizer  # noqa: PLC0415
+    from app.templates.isolation import Renderer  # noqa: PLC0415
+
     renderer = Renderer()
     renderer.start()  # beside the reading of the vocabulary
     with read_gguf(Library(paths().models_dir).find(name)) as gguf:

@@ -123,7 +123,7 @@ def test_models_are_those_here_then_the_catalogue(ask: Ask, models: Path) -> Non
     here = ["a:b:c", "tiny", "with space's"]
     for line in ("qchat ask -m ", "qchat ask --model ", "qchat --model ", "qchat prompt -m "):
         assert values(ask(line)) == here + list(load_catalogue())
-    for line in ("qchat models show ", "qchat models remove "):
+    for line in ("qchat models show ", "qchat models remove ", "qchat bench "):
         assert values(ask(line)) == here
     assert values(ask("qchat models pull ")) == list(load_catalogue())
     helps = {value: text for _, value, text in ask("qchat ask -m ")}
