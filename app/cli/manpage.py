@@ -21,7 +21,7 @@ _SPECIAL = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "
 
 _EXIT_CODES = (
     ("0", "Fine."),
-    ("1", "Failed: a damaged model file, no such model or chat, no answer within the token limit, a bug."),
+    ("1", "Failed: no such model or chat, a damaged file, no answer within the token limit, a chat not saved, a bug."),
     ("2", "Usage: a wrong option, setting or name; the app without a terminal."),
     ("3", "A backend or the network could not be reached."),
     ("4", "Timed out."),
