@@ -57,6 +57,7 @@ class Store:
         self.path = path
         self._notify = notify
         self._file: damage.Identity | None = None
+        self._write_ahead = True
         self._connection: sqlite3.Connection | None = None
 
     @classmethod
@@ -205,8 +206,7 @@ class Store:
                 if not damage.is_damage(error):
                     raise
                 self.close()
-                damage.repair(self.path, self._file, self._notify)
-                self._connect(write_ahead=False)
+                self._repair()
                 return work(self._opened())
         except sqlite3.Error as error:
             why, hint = _WHY.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF, (str(error), None))
@@ -230,11 +230,20 @@ class Store:
             if self._connection is not None and not self.path.exists():
                 self._notify(f"{self._shown} was removed while it was in use; a new one is begun")
             self.close()
-            self._connect(write_ahead=True)
+            self._connect()
         assert self._connection is not None
         return self._connection
 
-    def _connect(self, write_ahead: bool) -> None:
+    def _repair(self) -> None:
+        """Replace the damaged file by what can be read of it.
+
+        The new one is not written ahead: another window may still hold the old file, and when it lets go, SQLite
+        removes the log by name, which would be the new file's.
+        """
+        damage.repair(self.path, self._file, self._notify)
+        self._write_ahead = False
+
+    def _connect(self) -> None:
         self._prepare_file()
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw", BUSY_S, isolation_level=None, check_same_thread=False, uri=True
@@ -246,9 +255,7 @@ class Store:
             connection.execute("PRAGMA synchronous = FULL")
             schema.migrate(connection, self._keep_copy_of_layout)
             connection.execute("SELECT max(updated) FROM session").fetchone()
-            if write_ahead:
-                # Not after a repair: another window may still hold the old file, and when it lets go, SQLite removes
-                # the log by name, which would be the new file's.
+            if self._write_ahead:
                 connection.execute("PRAGMA journal_mode = WAL").fetchone()
         except schema.NewerLayoutError:
             connection.close()
@@ -265,7 +272,7 @@ class Store:
         self._file = damage.identity(path)
         if self._file is None:
             if damage.log_file(path).exists():
-                damage.repair(path, None, self._notify)
+                self._repair()
             else:
                 damage.create(path)
         elif path.is_dir():
@@ -275,7 +282,7 @@ class Store:
                 f"{self._shown} may not be read and written", f"allow it again: chmod 600 {printable(str(path), 300)}"
             )
         elif path.stat().st_size == 0:
-            damage.repair(path, self._file, self._notify)
+            self._repair()
         elif os.name == "posix" and path.stat().st_mode & 0o077:
             with contextlib.suppress(PermissionError):  # somebody else's file
                 path.chmod(0o600)

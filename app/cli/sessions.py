@@ -17,7 +17,6 @@ from app.chat.export import safe_file_name, to_json, to_markdown, write_new, wri
 from app.chat.importer import import_json
 from app.chat.store import Store
 from app.chat.text import well_formed
-from app.chat.title import title_of
 from app.cli import suggest
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
@@ -105,13 +104,12 @@ def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
 @click.argument("title")
 @_json_option
 def rename(chat: str, title: str, as_json: bool) -> None:
-    """Give a chat a title; an empty TITLE takes that of its first question again."""
-    own = " ".join(well_formed(title).split())
+    """Give a chat a title."""
+    title = " ".join(well_formed(title).split())
+    if not title:
+        raise UsageError("a title needs at least one letter")
     with _open_store() as store:
-        session, messages = _chat(store, chat)
-        first = Conversation(messages, session.leaf_id).path()[:1]
-        named = own or (title_of(first[0].content) if first else "")
-        session = replace(session, title=named, titled_by_person=True)
+        session = replace(store.session(well_formed(chat)), title=title, titled_by_person=True)
         store.put_session(session)
     if as_json:
         write_json(_facts(session))

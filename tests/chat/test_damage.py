@@ -201,13 +201,14 @@ def test_damage_that_another_window_repairs_is_noticed(
 ) -> None:
     here = Store.open(path, pytest.fail)
     before = damage.identity(path)
-    damage.repair(path, before, told.append)
-    damage.repair(path, before, pytest.fail)  # both met the damage; the second finds it mended
-    there = Store.open(path, pytest.fail)
-    put(here, "here", "q")
+    overwrite(path, page_of(path, "message", 13), b"\0")
+    there = Store.open(path, told.append)
+    read_all(there)
+    damage.repair(path, before, pytest.fail)  # a third meets the damage later and finds it mended
     put(there, "there", "q")
+    put(here, "here", "q")  # lets go of the old file
     assert read_all(here) == read_all(there)
-    assert len(read_all(here)) == 22 and len(kept_copies(path)) == 1
+    assert len(read_all(here)) == 22 and len(kept_copies(path)) == len(told) == 1
     here.close()
     there.close()
     assert len(read_all(Store.open(path, pytest.fail))) == 22

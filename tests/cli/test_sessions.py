@@ -111,14 +111,14 @@ def test_search_finds_titles_and_messages_and_takes_any_text(
     assert len(document(capsys, "search", "zebras", "--limit", "1")) == 1
 
 
-def test_rename_and_back_to_the_title_of_the_first_question(
+def test_rename_takes_any_title_but_an_empty_one(
     store: Store, zebras: tuple[Session, list[Message]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     session, _ = zebras
     assert lines(capsys, "rename", session.id, "../../x\n 100%s") == [f"{session.id}  ../../x 100%s"]
     assert store.session(session.id).title == "../../x 100%s"
-    assert document(capsys, "rename", session.id, "")["title"] == "Where do zebras live?"
-    assert store.session(session.id).title == "Where do zebras live?"
+    assert document(capsys, "rename", session.id, "", code=2)["error"]["type"] == "UsageError"
+    assert document(capsys, "rename", session.id, "two")["title"] == store.session(session.id).title == "two"
 
 
 def test_export_names_the_file_by_the_title_and_overwrites_nothing(
