@@ -14,7 +14,7 @@ from app.chat import damage
 from app.chat.conversation import Conversation, Message
 from app.chat.store import Store
 from app.errors import StoreError
-from tests.chat.stores import put
+from tests.chat.stores import chat, put
 
 PAGE = 4096
 
@@ -26,7 +26,8 @@ def chats(path: Path) -> dict[str, list[Message]]:
     saved = {}
     for number in range(20):
         texts = [f"chat {number} message {index} " + "long ä " * (2000 if index == 5 else 20) for index in range(10)]
-        session, messages = put(store, f"chat {number}", *texts)
+        session, messages = chat(f"chat {number}", *texts)
+        store.add(session, messages)
         saved[session.id] = messages
     store.close()
     return saved

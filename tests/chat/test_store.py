@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
 import statistics
 import time
 import unicodedata
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.chat import rows
 from app.chat.conversation import Message, Session, new_message, new_session
 from app.chat.store import Store
 from app.errors import SessionNotFoundError, StoreError, UsageError
@@ -240,11 +243,12 @@ def test_saving_in_a_long_chat_costs_at_most_twice_that_in_a_short_one(store: St
 
 
 def test_a_list_of_2000_chats_takes_less_than_a_tenth_of_a_second(store: Store) -> None:
-    for number in range(20):
-        session, messages = chat(f"chat {number}", *["a question or a reply"] * 20)
-        copies = [replace(session, id=f"{session.id}{copy}") for copy in range(100)]
-        for copy in copies:
-            store.add(copy, [replace(message, id=f"{message.id}{copy.id}", state="streaming") for message in messages])
+    with closing(sqlite3.connect(store.path)) as raw, raw:
+        for number in range(2000):
+            session, messages = chat(f"chat {number}", *["a question or a reply"] * 20)
+            raw.execute(rows.ADD_SESSION, rows.session_row(session))
+            unfinished = (replace(message, state="streaming") for message in messages)  # takes no time to index
+            raw.executemany(rows.ADD_MESSAGE, (rows.message_row(session.id, m, 0.0) for m in unfinished))
     costs = []
     for _ in range(3):
         start = time.thread_time()
