@@ -9,11 +9,17 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 from app.ui.markdown.inline import spans_of, visible
 from app.ui.markdown.model import Block, Code, Heading, Item, Paragraph, Quote, Rule, Spaced, Span, Spans, Table
 
+# The time of inline parsing grows with the square of the marks in a block: with more of them, as when a model repeats
+# one for ever, the block is shown as it was written.
+_MOST_MARKS = 2000
+_MARK = re.compile(r"[\[*_~<`&!]")
 # markdown-it drops what is nested deeper than its limit; such a block is shown as it was written instead.
 _DEEPEST = 60
 _TOO_DEEP = _DEEPEST - 2
@@ -39,7 +45,23 @@ class Placed:
 
 def new_parser() -> MarkdownIt:
     """CommonMark with tables and strikethrough; HTML is text like any other."""
-    return MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    parser.core.ruler.at("inline", _parse_inline)
+    return parser
+
+
+def _parse_inline(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        token.children = token.children or []
+        if len(_MARK.findall(token.content)) <= _MOST_MARKS:
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+            continue
+        for index, line in enumerate(token.content.split("\n")):
+            if index:
+                token.children.append(Token("softbreak", "br", 0))
+            token.children.append(Token("text", "", 0, content=line))
 
 
 def parse(parser: MarkdownIt, source: str, env: dict[str, Any], first_number: int | None = None) -> list[Placed]:

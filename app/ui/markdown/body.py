@@ -5,6 +5,7 @@ Textual lays out every displayed widget whenever one changes, so a message must 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,14 @@ from app.ui.markdown.model import Code, Item, Quote, Spaced
 from app.ui.markdown.palette import Palette
 from app.ui.markdown.stream import MarkdownStream
 from app.ui.markdown.wrap import Row
+
+# With one of these set, Textual's own painting of boxes has work to do.
+_EFFECTS = ("tint", "hatch", "text_opacity", "outline_top", "outline_right", "outline_bottom", "outline_left")
+
+# A long unfinished block, such as a line repeated for ever, is parsed anew with every piece of text: after CPU seconds
+# above `_LONG` the widget collects text for `_REST` times as long, so that it takes a fifth of a core at most.
+_LONG = 0.02
+_REST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,8 @@ class MarkdownBody(Widget):
         self._source = text
         self._stream = MarkdownStream()
         self._stream.feed(text)
+        self._waiting = ""  # appended, but not yet parsed
+        self._resting = False  # after an append that took long
         self._flow: Flow | None = None  # for the last width asked for
         self._palette: Palette | None = None
         self._strips: LRUCache[int, Strip] = LRUCache(1024)  # rows without a selection, by index
@@ -59,10 +70,24 @@ class MarkdownBody(Widget):
 
     def append(self, text: str) -> None:
         """Add to the end of the message."""
-        if not text:
-            return
         self._source += text
-        self._stream.feed(text)
+        self._waiting += text
+        if self._waiting and not self._resting:
+            start = time.thread_time()
+            self._take_in()
+            spent = time.thread_time() - start
+            if spent > _LONG and self.is_running:
+                self._resting = True
+                self.set_timer(spent * _REST, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = False
+        self.append("")
+
+    def _take_in(self) -> None:
+        """Parse and lay out what has been appended."""
+        self._stream.feed(self._waiting)
+        self._waiting = ""
         if self._flow is None:
             self.refresh(layout=True)
             return
@@ -75,7 +100,10 @@ class MarkdownBody(Widget):
 
     def set_text(self, text: str) -> None:
         """Show `text` instead, as a fresh widget would: links that are defined at its end work everywhere."""
-        self._source = text
+        if text == self._source and not self._stream.defines_links:
+            self._take_in()  # the picture is that of a fresh widget already
+            return
+        self._source, self._waiting = text, ""
         self._stream = MarkdownStream()
         self._stream.feed(text)
         self._forget()
@@ -84,6 +112,7 @@ class MarkdownBody(Widget):
     @property
     def code_blocks(self) -> list[CodeBlock]:
         """The code blocks of the message from top to bottom."""
+        self._take_in()
         return list(_code_blocks(self._stream.blocks()))
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
@@ -107,6 +136,24 @@ class MarkdownBody(Widget):
         if strip is None:
             strip = self._strips[y] = self._draw(rows[y], y, width, None)
         return strip
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of `crop`, from the cache of this widget.
+
+        Textual paints a box around every row anew when the height changes, which while text streams in is half of
+        the cost of a frame; without a border or padding there is nothing to paint.
+        """
+        if self.styles.gutter or self.opacity != 1 or self.styles.has_any_rules(*_EFFECTS):
+            return super().render_lines(crop)
+        background = self.background_colors[1]
+        filters = self.get_line_filters()
+        strips = []
+        for y in crop.line_range:
+            strip = self.render_line(y)
+            for line_filter in filters:
+                strip = strip.apply_filter(line_filter, background)
+            strips.append(strip.crop(*crop.column_span))
+        return strips
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """What a selection copies: the text, without borders, indents and the breaks at which lines were wrapped."""

@@ -17,7 +17,7 @@ _INDENT = Piece("  ", _FILL, False)
 _PADDING = 4  # cells left and right of the code
 _TAB = 4
 # Highlighting runs on the event loop: a block above this many characters stays plain, so that it can't hold up keys.
-_LARGEST = 100_000
+_LARGEST = 50_000
 
 _ROLES: dict[Any, str] = {
     Token.Comment: "tok-comment",
@@ -75,7 +75,7 @@ def highlight(language: str, text: str) -> tuple[Line, ...]:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     except ClassNotFound:
         return _plain(text)
-    expanded = text.expandtabs(_TAB)
+    expanded = text.expandtabs(_TAB) + "\n"  # without which the rules for a whole line miss the last one
     lines: list[list[Piece]] = [[]]
     for kind, value in lexer.get_tokens(expanded):
         roles = _roles(kind)
@@ -86,7 +86,7 @@ def highlight(language: str, text: str) -> tuple[Line, ...]:
                 lines[-1].append(Piece(part, roles))
     if "\n".join("".join(piece.text for piece in line) for line in lines) != expanded:
         return _plain(text)  # a lexer that changes the text isn't trusted with it
-    return tuple(tuple(line) for line in lines)
+    return tuple(tuple(line) for line in lines[:-1])
 
 
 def _plain(text: str) -> tuple[Line, ...]:

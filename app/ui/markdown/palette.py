@@ -35,7 +35,7 @@ _STYLES = {
     "tok-comment": "$foreground 55% italic",
     "tok-keyword": "$text-accent",
     "tok-string": "$text-success",
-    "tok-number": "$text-warning",
+    "tok-number": "$text-error",
     "tok-function": "$text-primary",
     "tok-builtin": "$text-secondary",
     "tok-inserted": "$text-success",
@@ -55,6 +55,7 @@ _ANSI_STYLES = _STYLES | {
     "code-label": "dim italic",
     "tok-comment": "dim italic",
     "tok-keyword": "ansi_magenta",
+    "tok-number": "ansi_yellow",
 }
 
 

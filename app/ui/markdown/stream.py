@@ -86,6 +86,7 @@ class MarkdownStream:
         self.settled: list[Spaced] = []
         self.open: OpenCode | OpenTable | None = None
         self.tail: list[Spaced] = []
+        self.defines_links = False  # then the text so far may differ from the same text given at once
         self._list: _OpenList | None = None
         self._source = ""  # unsettled text as it was given
         self._parser = new_parser()
@@ -168,6 +169,7 @@ class MarkdownStream:
             boundary = self._go_on_with_list(placed[count - 1], unsettled) or boundary
         elif not placed and not source.strip():
             boundary = complete
+        self.defines_links = self.defines_links or bool(env["references"])
         for label, link in env["references"].items():
             if link["map"][1] <= boundary:
                 self._links.setdefault(label, link)
