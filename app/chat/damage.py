@@ -33,7 +33,7 @@ def is_damage(error: sqlite3.Error) -> bool:
     """Whether `error` says that the file itself is bad, and not the disk, a lock or a statement."""
     code = getattr(error, "sqlite_errorcode", None)
     damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    return damaged or isinstance(error, schema.ForeignDatabaseError)
+    return damaged or isinstance(error, (schema.ForeignDatabaseError, rows.DamagedRowError))
 
 
 def is_index_damage(error: sqlite3.Error) -> bool:
@@ -116,17 +116,22 @@ def _salvage(path: Path) -> tuple[Sequence[rows.Row], Sequence[rows.Row]]:
             messages[message[0]] = _with_notice(message, BEFORE_LOST)
         if message[1] not in sessions:
             created = message[6]
-            sessions[message[1]] = (message[1], LOST_CHAT, 0, created, created, None, "{}", None)
+            sessions[message[1]] = (message[1], LOST_CHAT, 0, created, created, None, None, "{}")
     return list(sessions.values()), [messages[key] for key in sorted(messages)]
 
 
 def _session(found: FoundRow) -> rows.Row | None:
-    if len(found.columns) != 8 or not found.whole:
+    if len(found.columns) != 8:
         return None
-    session_id, title, by_person, created, updated, leaf_id, settings, deleted = found.columns
+    session_id, title, by_person, created, updated, leaf_id, deleted, settings = found.columns
     if not (_is_text(session_id, title, settings) and _is_number(by_person, created, updated)):
         return None
-    return session_id, title, by_person, float(created), float(updated), leaf_id, settings, deleted
+    row = (session_id, title, by_person, float(created), float(updated), leaf_id, deleted, settings)
+    try:
+        rows.session_from(row)
+    except rows.DamagedRowError:
+        row = (*row[:-1], "{}")
+    return row
 
 
 def _message(found: FoundRow) -> rows.Row | None:
@@ -134,12 +139,16 @@ def _message(found: FoundRow) -> rows.Row | None:
     if len(found.columns) != 14:
         return None
     _number, *columns = found.columns  # the row number stands outside the record
-    message_id, session_id, parent_id, role, state, _model, created, saved, *texts = columns
-    if role not in rows.ROLES or state not in rows.STATES or not _is_text(message_id, session_id, *texts):
+    message_id, session_id, parent_id, role, state, model, created, saved, *texts = columns
+    if role not in rows.ROLES or state not in rows.STATES or not _is_text(message_id, session_id, model, *texts):
         return None
-    if not _is_number(created, saved) or not texts[2].endswith("]"):
+    if not _is_number(created, saved):
         return None
-    row = (message_id, session_id, parent_id, role, state, columns[5], float(created), float(saved), *texts)
+    row: rows.Row = (message_id, session_id, parent_id, role, state, model, float(created), float(saved), *texts)
+    try:
+        rows.message_from(row, saved)
+    except rows.DamagedRowError:
+        return _with_notice((*row[:8], "{}", "[]", "[]", *row[11:]), PART_LOST)
     return row if found.whole else _with_notice(row, PART_LOST)
 
 

@@ -22,7 +22,7 @@ DEFAULT_PAGE_BYTES = 4096
 
 
 class FoundRow(NamedTuple):
-    """One row as it stands in a leaf. `whole` is False where the end of its last columns could not be read."""
+    """One row as it stands in a leaf. `whole` is False where a part of its text is missing or is no text."""
 
     columns: tuple[Any, ...]
     whole: bool
@@ -125,10 +125,15 @@ def _record(payload: bytes, length: int) -> FoundRow | None:
     if at != header_bytes or not kinds:
         return None
     columns = []
+    whole = len(payload) == length
     for kind in kinds:
         value, at = _value(payload, at, kind)
+        if isinstance(value, bytes) and kind % 2:  # text
+            text = value.decode("utf-8", "replace")
+            whole = whole and text.encode() == value
+            value = text
         columns.append(value)
-    return FoundRow(tuple(columns), len(payload) == length) if at == length else None
+    return FoundRow(tuple(columns), whole) if at == length else None
 
 
 def _value(payload: bytes, at: int, kind: int) -> tuple[Any, int]:
@@ -144,8 +149,7 @@ def _value(payload: bytes, at: int, kind: int) -> tuple[Any, int]:
     if kind < 12:
         raise ValueError("a kind of value that is reserved")
     end = at + (kind - 12) // 2
-    piece = payload[at:end]
-    return (piece.decode("utf-8", "replace") if kind % 2 else piece), end
+    return payload[at:end], end
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

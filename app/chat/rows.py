@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast, get_args
@@ -11,7 +12,7 @@ from app.chat.conversation import Message, Role, Session, State
 from app.chat.text import well_formed
 from app.templates.reply import ToolCall
 
-SESSION_COLUMNS = "id, title, titled_by_person, created, updated, leaf_id, settings, deleted"
+SESSION_COLUMNS = "id, title, titled_by_person, created, updated, leaf_id, deleted, settings"
 MESSAGE_COLUMNS = (
     "id, session_id, parent_id, role, state, model, created, saved, timing, notices, tool_calls, content, thinking"
 )
@@ -34,6 +35,18 @@ ROLES = frozenset(get_args(Role))
 STATES = frozenset(get_args(State))
 
 
+class DamagedRowError(sqlite3.DatabaseError):
+    """What a row holds makes no sense, although SQLite could read it."""
+
+
+def text_from(data: bytes) -> str:
+    """A text column of a row. Raises DamagedRowError for bytes that nobody could have written."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DamagedRowError from error
+
+
 def session_row(session: Session) -> Row:
     """The row of a chat that is not deleted."""
     return (
@@ -43,15 +56,18 @@ def session_row(session: Session) -> Row:
         session.created,
         session.updated,
         session.leaf_id,
-        _json(dict(session.settings)),
         None,
+        _json(dict(session.settings)),
     )
 
 
 def session_from(row: Row) -> Session:
-    """The chat in a row of SESSION_COLUMNS."""
-    session_id, title, by_person, created, updated, leaf_id, settings, _deleted = row
-    return Session(session_id, title, bool(by_person), created, updated, leaf_id, json.loads(settings))
+    """The chat in a row of SESSION_COLUMNS. Raises DamagedRowError."""
+    session_id, title, by_person, created, updated, leaf_id, _deleted, settings = row
+    try:
+        return Session(session_id, title, bool(by_person), created, updated, leaf_id, dict(json.loads(settings)))
+    except (ValueError, TypeError) as error:
+        raise DamagedRowError from error
 
 
 def message_row(session_id: str, message: Message, saved: float) -> Row:
@@ -74,22 +90,30 @@ def message_row(session_id: str, message: Message, saved: float) -> Row:
 
 
 def message_from(row: Row, now: float) -> Message:
-    """The message in a row of MESSAGE_COLUMNS; one that nobody saves any more is "interrupted"."""
+    """The message in a row of MESSAGE_COLUMNS; one that nobody saves any more is "interrupted".
+
+    Raises DamagedRowError.
+    """
     message_id, _session_id, parent_id, role, state, model, created, saved, timing, notices, calls, *texts = row
     content, thinking = texts
-    message = Message(
-        message_id,
-        parent_id,
-        cast(Role, role),
-        content,
-        thinking,
-        tuple(ToolCall(**call) for call in json.loads(calls)),
-        tuple(json.loads(notices)),
-        cast(State, state),
-        model,
-        created,
-        json.loads(timing),
-    )
+    if role not in ROLES or state not in STATES:
+        raise DamagedRowError
+    try:
+        message = Message(
+            message_id,
+            parent_id,
+            cast(Role, role),
+            content,
+            thinking,
+            tuple(ToolCall(**call) for call in json.loads(calls)),
+            tuple(json.loads(notices)),
+            cast(State, state),
+            model,
+            created,
+            dict(json.loads(timing)),
+        )
+    except (ValueError, TypeError) as error:
+        raise DamagedRowError from error
     if state == "streaming" and abs(now - saved) > LOST_AFTER_S:
         return replace(message, state="interrupted")
     return message

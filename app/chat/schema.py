@@ -24,8 +24,8 @@ CREATE TABLE session (
     created REAL NOT NULL,
     updated REAL NOT NULL,
     leaf_id TEXT,
-    settings TEXT NOT NULL,
-    deleted REAL
+    deleted REAL,
+    settings TEXT NOT NULL
 )"""
 _MESSAGE = """
 CREATE TABLE message (

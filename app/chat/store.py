@@ -57,7 +57,6 @@ class Store:
         self.path = path
         self._notify = notify
         self._file: damage.Identity | None = None
-        self._write_ahead = True
         self._connection: sqlite3.Connection | None = None
 
     @classmethod
@@ -84,8 +83,12 @@ class Store:
             (SELECT count(*) FROM message WHERE session_id = session.id),
             (SELECT substr(content, 1, {PREVIEW}) FROM message WHERE session_id = session.id ORDER BY id DESC LIMIT 1)
             FROM session WHERE deleted IS NULL ORDER BY updated DESC, id"""
-        found = self._do(lambda connection: connection.execute(query).fetchall())
-        return [SessionSummary(rows.session_from(row[:-2]), row[-2], row[-1] or "") for row in found]
+
+        def read(connection: sqlite3.Connection) -> list[SessionSummary]:
+            found = connection.execute(query)
+            return [SessionSummary(rows.session_from(row[:-2]), row[-2], row[-1] or "") for row in found]
+
+        return self._do(read)
 
     def session(self, wanted: str) -> Session:
         """The chat with that id, "last" (the latest), or the only one with that title or beginning of an id.
@@ -93,7 +96,7 @@ class Store:
         Raises SessionNotFoundError, and UsageError where several fit.
         """
         query = f"SELECT {rows.SESSION_COLUMNS} FROM session WHERE deleted IS NULL ORDER BY updated DESC, id"
-        sessions = [rows.session_from(row) for row in self._do(lambda c: c.execute(query).fetchall())]
+        sessions = self._do(lambda c: [rows.session_from(row) for row in c.execute(query)])
         for session in sessions:
             if wanted in (session.id, "last"):
                 return session
@@ -144,9 +147,8 @@ class Store:
     def messages(self, session_id: str) -> list[Message]:
         """Every message of the chat, of all branches, the oldest first."""
         query = f"SELECT {rows.MESSAGE_COLUMNS} FROM message WHERE session_id = ? ORDER BY id"
-        found = self._do(lambda connection: connection.execute(query, (session_id,)).fetchall())
         now = time.time()
-        return [rows.message_from(row, now) for row in found]
+        return self._do(lambda c: [rows.message_from(row, now) for row in c.execute(query, (session_id,))])
 
     def delete(self, session_id: str) -> None:
         """Take the chat out of every list and search; `undelete` brings it back."""
@@ -206,7 +208,7 @@ class Store:
                 if not damage.is_damage(error):
                     raise
                 self.close()
-                self._repair()
+                damage.repair(self.path, self._file, self._notify)
                 return work(self._opened())
         except sqlite3.Error as error:
             why, hint = _WHY.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF, (str(error), None))
@@ -234,29 +236,19 @@ class Store:
         assert self._connection is not None
         return self._connection
 
-    def _repair(self) -> None:
-        """Replace the damaged file by what can be read of it.
-
-        The new one is not written ahead: another window may still hold the old file, and when it lets go, SQLite
-        removes the log by name, which would be the new file's.
-        """
-        damage.repair(self.path, self._file, self._notify)
-        self._write_ahead = False
-
     def _connect(self) -> None:
         self._prepare_file()
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw", BUSY_S, isolation_level=None, check_same_thread=False, uri=True
         )
         try:
-            connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            connection.text_factory = rows.text_from
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA synchronous = FULL")
             schema.migrate(connection, self._keep_copy_of_layout)
             connection.execute("SELECT max(updated) FROM session").fetchone()
-            if self._write_ahead:
-                connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()  # only now that the file is known to be ours
         except schema.NewerLayoutError:
             connection.close()
             raise StoreError(f"{self._shown} was made by a newer qchat", "update qchat to use these chats") from None
@@ -272,7 +264,7 @@ class Store:
         self._file = damage.identity(path)
         if self._file is None:
             if damage.log_file(path).exists():
-                self._repair()
+                damage.repair(path, self._file, self._notify)
             else:
                 damage.create(path)
         elif path.is_dir():
@@ -282,7 +274,7 @@ class Store:
                 f"{self._shown} may not be read and written", f"allow it again: chmod 600 {printable(str(path), 300)}"
             )
         elif path.stat().st_size == 0:
-            self._repair()
+            damage.repair(path, self._file, self._notify)
         elif os.name == "posix" and path.stat().st_mode & 0o077:
             with contextlib.suppress(PermissionError):  # somebody else's file
                 path.chmod(0o600)

@@ -128,6 +128,47 @@ def test_a_long_message_with_a_lost_page_keeps_what_comes_before(
     assert {m.id: m for messages in read_all(store).values() for m in messages if m.id != cut.id} == others
 
 
+@pytest.mark.parametrize("place", [b"long \xc3\xa4 " * 3, b'{"decode_s": 1.25}', b'["a notice"]'])
+def test_a_few_bad_bytes_inside_a_message_are_told_of(path: Path, told: list[str], place: bytes) -> None:
+    """SQLite itself does not notice them."""
+    store = Store.open(path, pytest.fail)
+    session, messages = chat("t", "q", "long ä " * 5, "q2")
+    messages[1] = replace(messages[1], timing={"decode_s": 1.25}, notices=("a notice",))
+    store.add(session, messages)
+    store.close()
+    content = path.read_bytes()
+    assert content.count(b"long \xc3\xa4 " * 5) == 1
+    path.write_bytes(content.replace(place, b"\xff" * len(place), 1))
+    original = path.read_bytes()
+    store = Store.open(path, told.append)
+    question, reply, last = store.messages(session.id)
+    assert (question, last) == (messages[0], messages[2])
+    assert damage.PART_LOST in reply.notices and reply.content.endswith("long ä ")
+    assert len(told) == 1 and kept_copies(path)[0].read_bytes() == original
+    assert len(read_all(store)) == 1
+    assert len(told) == 1
+
+
+def test_bad_bytes_in_the_settings_of_a_chat_cost_only_those(path: Path, told: list[str]) -> None:
+    store = Store.open(path, pytest.fail)
+    session, messages = chat("t", "q")
+    store.add(replace(session, settings={"system": "be kind"}), messages)
+    store.close()
+    path.write_bytes(path.read_bytes().replace(b'{"system"', b"\0\0\0\0\0\0\0\0\0"))
+    store = Store.open(path, told.append)
+    assert [one.session for one in store.sessions()] == [session]
+    assert len(told) == 1 and len(kept_copies(path)) == 1
+
+
+def test_a_chat_that_itself_is_lost_keeps_its_messages(
+    path: Path, told: list[str], chats: dict[str, list[Message]]
+) -> None:
+    overwrite(path, page_of(path, "session", 13), b"\0")
+    store = Store.open(path, told.append)
+    assert read_all(store) == chats
+    assert damage.LOST_CHAT in {one.session.title for one in store.sessions()}
+
+
 def test_a_tail_of_nothing_keeps_the_head(path: Path, chats: dict[str, list[Message]], told: list[str]) -> None:
     content = path.read_bytes()
     keep = len(content) // 2 // PAGE * PAGE

@@ -163,6 +163,9 @@ def test_what_is_removed_leaves_no_trace_in_the_file(store: Store, path: Path) -
     files = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert b"secret-plan" not in files and b"another-secret" not in files
     assert b"stays" in files
+    with closing(sqlite3.connect(path)) as raw:
+        (index_bytes,) = raw.execute("SELECT sum(length(block)) FROM message_text_data").fetchone()
+    assert index_bytes < 200  # the three trigrams of "stays"
     assert store.session("last").id == kept.id
 
 
