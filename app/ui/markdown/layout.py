@@ -47,7 +47,8 @@ def _indented(children: Sequence[Spaced], width: int, first: Piece, other: Piece
     room = width - len(first.text)
     if room < _NARROWEST:
         mark = [Row((first,))] if first.copied else []
-        return mark + [_prefixed(row, (), role) for child in children for row in rows_of(child, width)]
+        inner = [_prefixed(row, (), role) for child in children for row in rows_of(child, width)]
+        return mark + inner or [Row()]
     inner = [row for child in children for row in rows_of(child, room)] or [Row()]
     return [_prefixed(row, (other if index else first,), role) for index, row in enumerate(inner)]
 
