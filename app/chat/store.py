@@ -7,37 +7,24 @@ by id, so saving one twice is harmless, and two windows on one chat both keep th
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
 import time
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from app.chat import damage, rows, schema
+from app.chat import rows
 from app.chat.conversation import Message, Session
 from app.chat.damage import Notify
+from app.chat.database import Database
 from app.chat.search import SearchHit, search
 from app.chat.text import well_formed
-from app.errors import SessionNotFoundError, StoreError, UsageError, printable
-from app.settings import paths, private_dir
+from app.errors import SessionNotFoundError, UsageError, printable
+from app.settings import paths
 
 FILE_NAME = "sessions.db"
-BUSY_S = 2.0  # how long one try waits for another process
 PREVIEW = 120  # characters
-
-T = TypeVar("T")
-
-_WHY = {
-    sqlite3.SQLITE_BUSY: ("another program is using it", "close that program, or wait until it is done"),
-    sqlite3.SQLITE_LOCKED: ("another program is using it", "close that program, or wait until it is done"),
-    sqlite3.SQLITE_FULL: ("the disk is full", "make room on the disk"),
-    sqlite3.SQLITE_READONLY: ("it is read-only", "allow writing to the file and its folder"),
-    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "allow reading and writing of the file and its folder"),
-}
 
 
 @dataclass(frozen=True)
@@ -55,15 +42,13 @@ class Store:
     def __init__(self, path: Path, notify: Notify) -> None:
         """Use `Store.open`."""
         self.path = path
-        self._notify = notify
-        self._file: damage.Identity | None = None
-        self._connection: sqlite3.Connection | None = None
+        self._database = Database(path, notify)
 
     @classmethod
     def open(cls, path: Path, notify: Notify) -> Store:
         """Open the file, or make it. `notify` gets a sentence for a person when a damaged file was repaired."""
         store = cls(path, notify)
-        store._do(lambda _: None)
+        store._database.run(lambda _: None)
         return store
 
     @classmethod
@@ -73,9 +58,7 @@ class Store:
 
     def close(self) -> None:
         """Give the file back. A store that is used again opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
     def sessions(self) -> list[SessionSummary]:
         """Every chat that is not deleted, the latest first."""
@@ -88,7 +71,7 @@ class Store:
             found = connection.execute(query)
             return [SessionSummary(rows.session_from(row[:-2]), row[-2], row[-1] or "") for row in found]
 
-        return self._do(read)
+        return self._database.run(read)
 
     def session(self, wanted: str) -> Session:
         """The chat with that id, "last" (the latest), or the only one with that title or beginning of an id.
@@ -96,7 +79,7 @@ class Store:
         Raises SessionNotFoundError, and UsageError where several fit.
         """
         query = f"SELECT {rows.SESSION_COLUMNS} FROM session WHERE deleted IS NULL ORDER BY updated DESC, id"
-        sessions = self._do(lambda c: [rows.session_from(row) for row in c.execute(query)])
+        sessions = self._database.run(lambda c: [rows.session_from(row) for row in c.execute(query)])
         for session in sessions:
             if wanted in (session.id, "last"):
                 return session
@@ -113,7 +96,7 @@ class Store:
 
     def put_session(self, session: Session) -> None:
         """Add the chat, or replace what is known of it; its messages are put one by one."""
-        self._write(lambda connection: connection.execute(rows.PUT_SESSION, rows.session_row(session)))
+        self._database.write(lambda connection: connection.execute(rows.PUT_SESSION, rows.session_row(session)))
 
     def put_message(self, session_id: str, message: Message) -> None:
         """Add the message, or replace the one with its id. SessionNotFoundError if the chat is not in the file."""
@@ -124,10 +107,10 @@ class Store:
                 "UPDATE session SET updated = max(updated, ?) WHERE id = ?", (now, session_id)
             ).rowcount
             if not touched:
-                raise SessionNotFoundError(f"the chat {printable(session_id)} is no longer in {self._shown}")
+                raise SessionNotFoundError(f"the chat {printable(session_id)} is no longer in {self._database.shown}")
             connection.execute(rows.PUT_MESSAGE, rows.message_row(session_id, message, now))
 
-        self._write(put)
+        self._database.write(put)
 
     def add(self, session: Session, messages: Iterable[Message]) -> None:
         """Add a whole chat, all of it or nothing; `session.updated` stays as it is. StoreError if an id is taken."""
@@ -137,18 +120,18 @@ class Store:
             connection.execute(rows.ADD_SESSION, rows.session_row(session))
             connection.executemany(rows.ADD_MESSAGE, message_rows)
 
-        self._write(insert)
+        self._database.write(insert)
 
     def knows(self, ids: Iterable[str]) -> bool:
         """Whether any of `ids` is that of a chat or a message, also of a deleted one."""
         query = "SELECT EXISTS (SELECT 1 FROM session WHERE id = ?1) OR EXISTS (SELECT 1 FROM message WHERE id = ?1)"
-        return self._do(lambda c: any(c.execute(query, (one,)).fetchone()[0] for one in ids))
+        return self._database.run(lambda c: any(c.execute(query, (one,)).fetchone()[0] for one in ids))
 
     def messages(self, session_id: str) -> list[Message]:
         """Every message of the chat, of all branches, the oldest first."""
         query = f"SELECT {rows.MESSAGE_COLUMNS} FROM message WHERE session_id = ? ORDER BY id"
         now = time.time()
-        return self._do(lambda c: [rows.message_from(row, now) for row in c.execute(query, (session_id,))])
+        return self._database.run(lambda c: [rows.message_from(row, now) for row in c.execute(query, (session_id,))])
 
     def delete(self, session_id: str) -> None:
         """Take the chat out of every list and search; `undelete` brings it back."""
@@ -168,121 +151,20 @@ class Store:
 
     def search(self, query: str, limit: int = 50) -> list[SearchHit]:
         """Where every word of `query` occurs, in messages and titles; see `search`."""
-        return self._do(lambda connection: search(connection, well_formed(query), limit))
+        return self._database.run(lambda connection: search(connection, well_formed(query), limit))
 
     def changes(self) -> int:
         """A number that differs from the last one if another window or process has written since."""
-        number: int = self._do(lambda connection: connection.execute("PRAGMA data_version").fetchone()[0])
+        number: int = self._database.run(lambda connection: connection.execute("PRAGMA data_version").fetchone()[0])
         return number
 
-    @property
-    def _shown(self) -> str:
-        return printable(str(self.path), 300)
-
     def _mark_deleted(self, session_id: str, when: float | None) -> None:
-        self._write(lambda c: c.execute("UPDATE session SET deleted = ? WHERE id = ?", (when, session_id)))
+        self._database.write(lambda c: c.execute("UPDATE session SET deleted = ? WHERE id = ?", (when, session_id)))
 
     def _remove_for_good(self, where: str, value: str | float) -> int:
         """The search index and the log keep traces of what was removed until they are rewritten."""
-        count = self._write(lambda c: c.execute(f"DELETE FROM session WHERE {where}", (value,)).rowcount)
+        count = self._database.write(lambda c: c.execute(f"DELETE FROM session WHERE {where}", (value,)).rowcount)
         if count:
-            self._write(lambda c: c.execute("INSERT INTO message_text (message_text) VALUES ('optimize')"))
-            self._do(lambda c: c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+            self._database.write(lambda c: c.execute("INSERT INTO message_text (message_text) VALUES ('optimize')"))
+            self._database.run(lambda c: c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
         return count
-
-    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        def in_transaction(connection: sqlite3.Connection) -> T:
-            with schema.transaction(connection):
-                return work(connection)
-
-        return self._do(in_transaction)
-
-    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work`; where the file turns out to be damaged, repair it and run `work` once more."""
-        try:
-            try:
-                return work(self._opened())
-            except sqlite3.DatabaseError as error:
-                if damage.is_index_damage(error) and self._index_rebuilt():
-                    return work(self._opened())
-                if not damage.is_damage(error):
-                    raise
-                self.close()
-                damage.repair(self.path, self._file, self._notify)
-                return work(self._opened())
-        except sqlite3.Error as error:
-            why, hint = _WHY.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF, (str(error), None))
-            raise StoreError(f"cannot use the chats in {self._shown}: {why}", hint) from error
-        except OSError as error:
-            raise StoreError(f"cannot use the chats in {self._shown}: {error.strerror}") from error
-
-    def _index_rebuilt(self) -> bool:
-        try:
-            schema.rebuild_index(self._opened())
-        except sqlite3.DatabaseError as error:
-            if damage.is_damage(error):
-                return False
-            raise
-        self._notify("the search index of the chats was damaged; it was made anew, and no chat was touched")
-        return True
-
-    def _opened(self) -> sqlite3.Connection:
-        """The connection, to the file that the path names now: another window may have replaced a damaged one."""
-        if self._connection is None or damage.identity(self.path) != self._file:
-            if self._connection is not None and not self.path.exists():
-                self._notify(f"{self._shown} was removed while it was in use; a new one is begun")
-            self.close()
-            self._connect()
-        assert self._connection is not None
-        return self._connection
-
-    def _connect(self) -> None:
-        self._prepare_file()
-        connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode=rw", BUSY_S, isolation_level=None, check_same_thread=False, uri=True
-        )
-        try:
-            connection.text_factory = rows.text_from
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("PRAGMA synchronous = FULL")
-            schema.migrate(connection, self._keep_copy_of_layout)
-            connection.execute("SELECT max(updated) FROM session").fetchone()
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()  # only now that the file is known to be ours
-        except schema.NewerLayoutError:
-            connection.close()
-            raise StoreError(f"{self._shown} was made by a newer qchat", "update qchat to use these chats") from None
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-
-    def _prepare_file(self) -> None:
-        """What can be said about the file before SQLite sees it; `self._file` is which file that is."""
-        path = self.path
-        private_dir(path.parent)
-        self._file = damage.identity(path)
-        if self._file is None:
-            if damage.log_file(path).exists():
-                damage.repair(path, self._file, self._notify)
-            else:
-                damage.create(path)
-        elif path.is_dir():
-            raise StoreError(f"{self._shown} is a folder, and qchat keeps its chats in a file there", "move it away")
-        elif not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise StoreError(
-                f"{self._shown} may not be read and written", f"allow it again: chmod 600 {printable(str(path), 300)}"
-            )
-        elif path.stat().st_size == 0:
-            damage.repair(path, self._file, self._notify)
-        elif os.name == "posix" and path.stat().st_mode & 0o077:
-            with contextlib.suppress(PermissionError):  # somebody else's file
-                path.chmod(0o600)
-        self._file = damage.identity(path)
-
-    def _keep_copy_of_layout(self, layout: int) -> None:
-        copy = self.path.with_name(f"{self.path.name}.layout-{layout}")
-        copy.unlink(missing_ok=True)
-        os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(self.path)) as source:
-            source.execute("VACUUM INTO ?", (str(copy),))

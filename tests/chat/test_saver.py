@@ -38,7 +38,7 @@ print("released", flush=True)
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.chat.store.BUSY_S", 0.05)
+    monkeypatch.setattr("app.chat.database.BUSY_S", 0.05)
     monkeypatch.setattr(saver_module, "FIRST_RETRY_S", 0.01)
     monkeypatch.setattr(saver_module, "LAST_RETRY_S", 0.05)
 
@@ -167,7 +167,7 @@ def test_a_full_disk_is_told_of_and_saving_goes_on_when_there_is_room(path: Path
             assert await one.saver.flush(20)
 
     def limit_pages(store: Store, pages: int) -> None:
-        store._opened().execute(f"PRAGMA max_page_count = {pages}").fetchone()
+        store._database.run(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}").fetchone())
 
     asyncio.run(run())
     assert read(path, session.id) == [message.content]
