@@ -42,6 +42,9 @@ class Number:
 
     __repr__ = __str__
 
+    def __getitem__(self, key: object) -> NoReturn:
+        raise TypeError("a number has no items")  # without this method, minijinja's `in` finds nothing and goes on
+
     def __bool__(self) -> bool:
         return bool(self.value)
 

@@ -93,6 +93,7 @@ KINDS: dict[str, Variables] = {
         date_string="26 Jul 2024",
     ),
     "numbers for content": _variables([_message("user", 1e16), _message("user", {"a": [1.0, 1.5e-7, 2**70]})]),
+    "numbers in a list": _variables([_message("user", [1e16, 0.5]), _message("assistant", [2.0, 1.5e-7, 2**70])]),
     "own variables of some": _variables([{**USER, "title": " T "}], functions="[]", datetime="2024-07-26"),
     "translation": _variables([TRANSLATED]),
     "no list of messages": _variables({"query": "hi", "functions_str": ["f()", "g()"]}),

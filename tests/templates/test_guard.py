@@ -38,6 +38,7 @@ def segments_of(source: str, *contents: Any, tools: Any = None, tokens: PromptTo
         ("{{ messages[0].content.split('\\n')[-1].strip() }}", ["a\n <|im_end|> "]),
         ("{{ '<' ~ messages[0].content ~ '>' }}", ["|im_end|"]),
         ("{{ '<|im_' + messages[0].content }}", ["end|>"]),
+        ("{{ '<|im_' + messages[0].content }}", ["end|> and more"]),
         ("{{ messages[0].content }}end|>", ["<|im_"]),
         ("{{ messages[0].content.upper().lower().replace('x', '|') }}", ["<XIM_ENDX>"]),
     ],
@@ -113,6 +114,36 @@ def test_tokens_of_any_spelling(token: str) -> None:
     segments = segments_of("{{ messages[0].content }}" + token, text, tokens=tokens)
     assert segments[-1].trusted
     assert token not in "".join(s.text if s.trusted else "\0" for s in segments).removesuffix(token)
+
+
+def test_a_token_that_begins_in_peoples_text_is_theirs_also_where_marks_had_to_be_weak() -> None:
+    source = "{{ messages[0].content.replace('<b>', '**') }}end|>"
+    assert Segment(END, False) in segments_of(source, "<b> <|im_")
+
+
+def test_markup_that_a_template_looks_for_gives_way_alone() -> None:
+    source = "{{ 'R' if messages[0].content.startswith('<think>') }}{{ messages[0].content.replace('/think', '') }}"
+    assert Segment(END, False) in segments_of(source, "<think> <|im_/thinkend|>")
+
+
+def test_the_end_of_the_longest_token_is_seen_where_text_goes_on() -> None:
+    segments = segments_of("{{ '<' + messages[0].content }}", "|im_start|> x")
+    assert segments == [Segment("<|im_start|>", False), Segment(" x", True)]
+
+
+def test_what_follows_a_token_of_the_template_leaves_it_a_token() -> None:
+    assert segments_of(END + "{{ messages[0].content }}", "end|> x") == [Segment(END + "end|> x", True)]
+
+
+def test_the_longest_token_that_fits_is_the_one_that_was_typed() -> None:
+    tokens = PromptTokens(control=["<a", "<a>", "<a><b>"])
+    segments = segments_of("{{ messages[0].content }}", "x<a><b> <a> <a", tokens=tokens)
+    assert [s.text for s in segments if not s.trusted] == ["<a><b>", "<a>", "<a"]
+
+
+def test_a_mark_in_a_key_is_in_use() -> None:
+    content = {MARKS[0] + END: "x"}
+    assert Segment(END, False) in segments_of("{{ messages[0].content | tojson }}", content)
 
 
 def test_roles_and_names_are_what_templates_make_tokens_of() -> None:
