@@ -13,9 +13,11 @@ from typing import Any
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.cache import LRUCache
+from textual.color import TRANSPARENT
 from textual.geometry import Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.style import Style
 from textual.widget import Widget
 
 from app.ui.markdown.copying import copied_text
@@ -61,6 +63,7 @@ class MarkdownBody(Widget):
         self._resting = False  # after an append that took long
         self._flow: Flow | None = None  # for the last width asked for
         self._palette: Palette | None = None
+        self._background = TRANSPARENT  # that rows were last drawn on
         self._strips: LRUCache[int, Strip] = LRUCache(1024)  # rows without a selection, by index
 
     @property
@@ -143,9 +146,12 @@ class MarkdownBody(Widget):
         Textual paints a box around every row anew when the height changes, which while text streams in is half of
         the cost of a frame; without a border or padding there is nothing to paint.
         """
+        background = self.background_colors[1]
+        if background != self._background:  # of a parent perhaps, which is no change of this widget's style
+            self._background = background
+            self._forget_colours()
         if self.styles.gutter or self.opacity != 1 or self.styles.has_any_rules(*_EFFECTS):
             return super().render_lines(crop)
-        background = self.background_colors[1]
         filters = self.get_line_filters()
         strips = []
         for y in crop.line_range:
@@ -164,6 +170,9 @@ class MarkdownBody(Widget):
     def notify_style_update(self) -> None:
         """The theme or the style changed: the rows stay, their colours don't."""
         super().notify_style_update()
+        self._forget_colours()
+
+    def _forget_colours(self) -> None:
         self._palette = None
         self._strips.clear()
 
@@ -180,7 +189,8 @@ class MarkdownBody(Widget):
 
     def _style(self, roles: tuple[str, ...]) -> RichStyle:
         if self._palette is None:
-            self._palette = Palette(self.visual_style, self.app.current_theme.ansi)
+            base = self.visual_style + Style(background=self._background)
+            self._palette = Palette(base, self.app.current_theme.ansi)
         return self._palette.style(roles)
 
     def _draw(self, row: Row, y: int, width: int, selected: tuple[int, int] | None) -> Strip:

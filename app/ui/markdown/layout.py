@@ -9,7 +9,7 @@ from app.ui.markdown.model import Block, Code, Heading, Item, Paragraph, Quote, 
 from app.ui.markdown.table import table_rows
 from app.ui.markdown.wrap import Piece, Row, wrap
 
-_BAR = Piece("▌ ", ("quote-bar",), False)
+_BAR = Piece("▎ ", ("quote-bar",), False)
 _NARROWEST = 12  # cells: what is nested so deep that less would be left for its text is not indented any further
 _SMALLEST = 4  # cells of the narrowest pane that a wide character in a code block fits in
 

@@ -160,6 +160,21 @@ def test_the_theme_changes_the_colours_of_rows_already_drawn() -> None:
     run(check, "# a\n\nb `c` [d](http://x)\n\n> e\n\n```py\nreturn 1 # f\n```\n\n|a|\n|-|\n|b|\n\n---\n")
 
 
+def test_a_row_takes_on_the_background_of_its_parent() -> None:
+    async def check(pilot: Pilot[None], body: MarkdownBody) -> None:
+        def backgrounds() -> set[object]:
+            rows = pilot.app.screen._compositor.render_strips()
+            return {segment.style.bgcolor for segment in rows[0] if segment.text.strip()}
+
+        before = backgrounds()
+        body.parent.styles.background = "rgb(1,2,3)"
+        await pilot.pause()
+        assert before.isdisjoint(backgrounds())
+        assert [color.triplet for color in backgrounds()] == [(1, 2, 3)]
+
+    run(check, "one **two**")
+
+
 @pytest.mark.parametrize(
     ("text", "start", "end", "copied"),
     [

@@ -75,7 +75,7 @@ def test_spans_keep_their_styles_across_rows() -> None:
 
 
 def test_a_quote_and_a_list_in_it() -> None:
-    assert shown("> one two three four\n> - a\n>   b\n", 16) == ["▌ one two three", "▌ four", "▌", "▌ • a", "▌   b"]
+    assert shown("> one two three four\n> - a\n>   b\n", 16) == ["▎ one two three", "▎ four", "▎", "▎ • a", "▎   b"]
 
 
 def test_what_is_nested_too_deep_to_indent_keeps_its_markers_and_text() -> None:
