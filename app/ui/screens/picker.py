@@ -91,6 +91,7 @@ class PickerScreen(ModalScreen[str | None]):
         free = free_memory()
         self._free = None if free is None else free + held
         self._choices: list[Choice] = []
+        self._moved_by_hand = False
         self._fetching: Choice | None = None
         self._meter: TransferMeter | None = None
         self._transfer: Transfer | None = None
@@ -149,9 +150,13 @@ class PickerScreen(ModalScreen[str | None]):
 
     @on(Described)
     def _complete(self, message: Described) -> None:
-        self._choices = [message.choice if row.key == message.choice.key else row for row in self._choices]
-        self._redraw()
-        self._explain()
+        choice = message.choice
+        self._choices = [choice if row.key == choice.key else row for row in self._choices]
+        if choice.problem and choice.key == self._at_key and not self._moved_by_hand:
+            self._show()
+        else:
+            self._redraw()
+            self._explain()
 
     @property
     def _models(self) -> OptionList:
@@ -187,8 +192,7 @@ class PickerScreen(ModalScreen[str | None]):
         return row
 
     def _show(self, at: str | None = None) -> None:
-        """Fill the list; the cursor goes to the row `at`, else stays, else takes the first row that can be chosen."""
-        at = at or self._at_key
+        """Fill the list, with the cursor at the row `at` or else at the first that can be chosen."""
         models = self._models
         models.set_options(self._options())
         keys = [option.id for option in models.options]
@@ -244,7 +248,7 @@ class PickerScreen(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def _filter(self) -> None:
-        self._show()
+        self._show(self._at_key)
 
     @on(OptionList.OptionHighlighted)
     def _cursor_moved(self) -> None:
@@ -257,6 +261,7 @@ class PickerScreen(ModalScreen[str | None]):
 
     def action_move(self, how: str) -> None:
         """Move the cursor of the list."""
+        self._moved_by_hand = True
         getattr(self._models, f"action_{how}")()
 
     @on(Input.Submitted)

@@ -1,0 +1,6 @@
+from __future__ import annotations
+
+from tests.home import qchat_home
+from tests.ui.screens.picker_app import library
+
+__all__ = ["library", "qchat_home"]
