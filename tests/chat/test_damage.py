@@ -38,7 +38,7 @@ def kept_copies(path: Path) -> list[Path]:
 
 
 def page_of(path: Path, table: str, kind: int) -> int:
-    """The number of the last page of that kind (5: inner, 13: leaf, as in SQLite's format) in `table`."""
+    """The number of a page of that kind (5: inner, 13: leaf, as in SQLite's format) from the middle of `table`."""
     with closing(sqlite3.connect(path)) as raw:
         root = raw.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
     content = path.read_bytes()
@@ -54,7 +54,7 @@ def page_of(path: Path, table: str, kind: int) -> int:
                 for at in range(12, 12 + 2 * int.from_bytes(page[3:5], "big"), 2)
             ]
             todo += [int.from_bytes(page[at : at + 4], "big") for at in (8, *cells)]
-    return max(found)
+    return sorted(found)[len(found) // 2]
 
 
 def overwrite(path: Path, number: int, filling: bytes) -> None:
@@ -103,11 +103,13 @@ def test_a_lost_leaf_loses_its_messages_alone_and_the_next_ones_say_so(
     assert found.keys() == chats.keys()
     whole = [session_id for session_id in chats if found[session_id] == chats[session_id]]
     assert len(whole) >= 17
+    after_a_gap = []
     for session_id in found.keys() - set(whole):
         lost = {m.id for m in chats[session_id]} - {m.id for m in found[session_id]}
-        after_a_gap = [m for m in found[session_id] if m.parent_id in lost]
-        assert lost and all(damage.BEFORE_LOST in m.notices for m in after_a_gap)
+        after_a_gap += [m for m in found[session_id] if m.parent_id in lost]
+        assert lost
         Conversation(found[session_id]).path()  # still a tree
+    assert after_a_gap and all(damage.BEFORE_LOST in m.notices for m in after_a_gap)
 
 
 @pytest.mark.parametrize("filling", [b"\0", b"some text "])
@@ -224,6 +226,40 @@ def test_chats_that_stand_in_the_log_alone_are_read_from_it(path: Path, told: li
         assert any(file.read_bytes() == log for file in copy.parent.glob("*.damaged-*-wal"))
         repaired.close()
     store.close()
+
+
+def test_the_log_of_a_damaged_file_is_read_once_and_not_played_into_the_new_one(
+    path: Path, chats: dict[str, list[Message]], told: list[str], tmp_path: Path
+) -> None:
+    with closing(Store.open(path, pytest.fail)) as store:
+        session, messages = put(store, "in the log", *["x" * 500] * 30)
+        copy = tmp_path / "copy" / "sessions.db"
+        copy.parent.mkdir()
+        damage.log_file(copy).write_bytes(damage.log_file(path).read_bytes())
+        copy.write_bytes(path.read_bytes())
+    overwrite(copy, page_of(copy, "message", 13), b"\0")
+    with closing(Store.open(copy, told.append)) as store:
+        read_all(store)
+        assert store.messages(session.id) == messages and len(store.sessions()) == 21
+        assert len(store.search("message")) == 50
+    assert len(told) == 1
+    with closing(sqlite3.connect(copy)) as raw:
+        assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_of_two_versions_of_a_message_the_one_saved_last_is_kept(path: Path, told: list[str]) -> None:
+    """Pages can be left over from before, where a power cut came between two writes."""
+    store = Store.open(path, pytest.fail)
+    session, (question, reply) = put(store, "t", "q", "old")
+    store.close()
+    old = path.read_bytes()[PAGE:]
+    reply = replace(reply, content="new")
+    store.put_message(session.id, reply)
+    store.close()
+    new = path.read_bytes()[PAGE:]
+    for pages in (old + new, new + old):
+        path.write_bytes(b"z" * PAGE + pages)
+        assert read_all(Store.open(path, told.append)) == {session.id: [question, reply]}
 
 
 def test_a_damaged_index_is_made_anew_and_no_chat_is_touched(
