@@ -130,20 +130,22 @@ def bar(transfer: Transfer, expected: int, width: int) -> Content:
 
 
 def detail(choice: Choice, width: int) -> Content:
-    """What a row is, on one line, and below it the memory that it takes or why it cannot run."""
+    """Three lines of `width` cells about a row: what it is, and the memory that it takes or why it cannot run."""
     if choice.place == "backend":
         said = f"Its models are its own: qchat --backend {escaped(choice.name)} --model NAME"
         return Content.assemble((escaped(choice.name), "bold"), "\n", (said, DIM))
+    if choice.problem:
+        second = Content.styled(f"cannot run: {escaped(choice.problem)}", BAD)
+    elif choice.fit:
+        second = Content.styled(_memory_sentence(choice, choice.fit), DIM)
+    else:
+        second = Content.styled("" if choice.complete else "reading the file ...", DIM)
     about = [escaped(text) for text in (choice.title, choice.licence, choice.note) if text]
     if choice.linked_to:
         about.append(f"at {escaped(str(choice.linked_to))}")
-    first = Content.assemble((escaped(choice.name), "bold"), (" · ".join(["", *about]), DIM)).truncate(
-        width, ellipsis=True
-    )
-    if choice.problem:
-        return Content.assemble(first, "\n", (f"cannot run: {escaped(choice.problem)}", BAD))
-    second = _memory_sentence(choice, choice.fit) if choice.fit else "reading the file ..." * (not choice.complete)
-    return Content.assemble(first, "\n", (second, DIM))
+    first = Content.assemble((escaped(choice.name), "bold"), (" · ".join(["", *about]), DIM))
+    room = width if second.cell_length > width else 2 * width - 12  # a word may not fit at the end of a line
+    return Content.assemble(first.truncate(room, ellipsis=True), "\n", second)
 
 
 def failure(error: QChatError) -> Content:
