@@ -1,7 +1,7 @@
 """How long a prompt takes: 41 messages under 2 ms after the first, the first of a template under 20 ms.
 
-The machine that runs tests is busy, so a time is the best of several medians, and processor time where this process
-does the work. Text that spells tokens is rendered at least twice, and may take twice as long.
+The machine that runs tests is busy, so a time is processor time, and the best of several medians (or means, where two
+processes work). Text that spells tokens is rendered at least twice, and may take twice as long.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from app.templates.environment import ChatTemplate
@@ -80,11 +81,19 @@ def renderer() -> Iterator[Renderer]:
 
 @pytest.mark.parametrize(("question", "renders"), [(QUESTION, 1), (FORGED, 2)], ids=["plain", "spells tokens"])
 def test_41_messages_in_the_renderers_process(question: str, renders: int, renderer: Renderer) -> None:
-    """The conversation goes to another process and the prompt comes back: 2 ms more for that on the wall clock."""
+    """Processor time of both processes: sending the conversation and the prompt may take 2 ms more."""
     template = IsolatedTemplate(source_of(QWEN3), tokens=TOKENS, renderer=renderer)
     asked = conversation(question)
     template.render(asked)
-    seconds = best_median(lambda: template.render(asked), time.perf_counter)
+    (worker,) = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+
+    def seconds_of_25() -> float:
+        begin = time.process_time() + sum(worker.cpu_times()[:2])
+        for _ in range(25):  # a process's times are told in steps of 10 ms
+            template.render(asked)
+        return time.process_time() + sum(worker.cpu_times()[:2]) - begin
+
+    seconds = min(seconds_of_25() for _ in range(5)) / 25
     print(f"{1000 * seconds:.2f} ms")
     assert seconds < renders * RENDER_SECONDS + 0.002
 
