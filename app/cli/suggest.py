@@ -2,8 +2,8 @@
 
 This runs at the press of a key: it reads names, never the header of a model file, it changes nothing, and where
 something cannot be read it offers nothing. A name that holds control characters is not offered, because a shell would
-send them to the terminal. The functions are for `shell_complete` of click's parameters; every command line imports this
-file, and only a shell that asks needs what is imported inside.
+send them to the terminal; what is said about a name is escaped in `completion`. The functions are for `shell_complete`
+of click's parameters. Every command line imports this file, and only a shell that asks needs what is imported inside.
 """
 
 # ruff: noqa: PLC0415
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 CHATS = 200  # offered at most, the latest
-TITLE = 60  # characters
 
 Named = Iterable[tuple[str, str]]  # values with what is said about each
 
@@ -91,7 +90,6 @@ def _chats() -> Named:
     import contextlib
     import sqlite3
 
-    from app.errors import printable
     from app.settings import paths
 
     with contextlib.suppress(sqlite3.Error):
@@ -99,7 +97,7 @@ def _chats() -> Named:
         connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", timeout=0.05, uri=True)
         with contextlib.closing(connection):
             query = "SELECT id, title FROM session WHERE deleted IS NULL ORDER BY updated DESC LIMIT ?"
-            return [(name, printable(title, TITLE)) for name, title in connection.execute(query, (CHATS,))]
+            return connection.execute(query, (CHATS,)).fetchall()
     return ()
 
 

@@ -156,6 +156,9 @@ def test_chats_are_offered_by_id_with_their_title_the_latest_first(ask: Ask, lin
 def test_deleted_chats_are_not_offered_and_a_key_makes_no_file(ask: Ask, qchat_home: Path) -> None:
     assert ask("qchat sessions show ") == []
     assert not qchat_home.exists()
+    paths().data_dir.mkdir(parents=True)
+    assert ask("qchat sessions show ") == []
+    assert not list(paths().data_dir.iterdir())
     put_chats(("aa11", "one"), ("bb22", "two"))
     store = Store.open_default(pytest.fail)
     store.delete("aa11")
