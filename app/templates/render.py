@@ -160,4 +160,5 @@ def _until(end: str, text: str) -> str:
     before, found, after = text.rpartition(end)
     if not found:
         raise TemplateError("the chat template leaves out the text that is to be continued")
+    before = before.replace(f"{end} ", "").replace(end, "")  # where the template writes the same text twice
     return before if after.startswith(" ") else before.rstrip()

@@ -99,11 +99,16 @@ def test_what_cannot_go_on_is_refused(name: str, last: dict[str, Any], why: str)
 
 
 def test_there_is_no_generation_prompt_and_no_message_to_go_on_with() -> None:
-    source = "{{ messages[0].content }}{{ 'GO' if add_generation_prompt }}"
+    source = "{{ 'GO' if add_generation_prompt }}{{ messages[0].content }}"
     asked = Conversation([reply("x")], add_generation_prompt=True, continue_last=True)
     assert render(ChatTemplate(source), asked) == [Segment("x", True)]
     with pytest.raises(TemplateError, match="no text"):
         render(ChatTemplate(source), Conversation([], continue_last=True))
+
+
+def test_text_that_the_template_writes_twice_goes_on_at_the_last_place() -> None:
+    source = "{{ messages[0].content }} | {{ messages[0].content }}!"
+    assert render(ChatTemplate(source), Conversation([reply("x")], continue_last=True)) == [Segment("x | x", True)]
 
 
 def test_whether_it_goes_on_thinking() -> None:
