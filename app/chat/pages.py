@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 _MAGIC = b"SQLite format 3\0"
-_HEADER_BYTES = 100  # at the start of page 1
 _LOG_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 _LEAF = 0x0D  # of a table with row numbers
 _INTEGER_BYTES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
@@ -36,10 +35,9 @@ def read_rows(database: bytes, log: bytes = b"") -> Iterator[FoundRow]:
         for number, start in enumerate(range(0, len(database), page_bytes), start=1)
     }
     pages.update(_logged_pages(log, page_bytes))
-    for number, page in pages.items():
-        start = _HEADER_BYTES if number == 1 else 0
-        if len(page) == page_bytes and page[start] == _LEAF:
-            yield from _rows_of_leaf(page, start, pages)
+    for page in pages.values():
+        if len(page) == page_bytes and page[0] == _LEAF:  # the first page, which begins otherwise, only has the schema
+            yield from _rows_of_leaf(page, pages)
 
 
 def _page_bytes(database: bytes, log: bytes) -> int:
@@ -72,10 +70,10 @@ def _logged_pages(log: bytes, page_bytes: int) -> dict[int, bytes]:
     return committed
 
 
-def _rows_of_leaf(page: bytes, start: int, pages: dict[int, bytes]) -> Iterator[FoundRow]:
-    (cells,) = struct.unpack_from(">H", page, start + 3)
-    for index in range(min(cells, (len(page) - start - 8) // 2)):
-        (at,) = struct.unpack_from(">H", page, start + 8 + 2 * index)
+def _rows_of_leaf(page: bytes, pages: dict[int, bytes]) -> Iterator[FoundRow]:
+    (cells,) = struct.unpack_from(">H", page, 3)
+    for index in range(min(cells, (len(page) - 8) // 2)):
+        (at,) = struct.unpack_from(">H", page, 8 + 2 * index)
         try:
             row = _row(page, at, pages)
         except (IndexError, ValueError, struct.error):

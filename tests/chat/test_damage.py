@@ -7,11 +7,13 @@ import stat
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from app.chat import damage
 from app.chat.conversation import Conversation, Message
+from app.chat.pages import read_rows
 from app.chat.store import Store
 from app.errors import StoreError
 from tests.chat.stores import chat, put
@@ -223,9 +225,35 @@ def test_chats_that_stand_in_the_log_alone_are_read_from_it(path: Path, told: li
         if content == b"z" * PAGE:
             continue  # SQLite itself reads the log in place of every page
         assert len(told) == number + 1
+        assert not damage.log_file(copy).exists() or damage.log_file(copy).read_bytes()[16:24] != log[16:24]
         assert any(file.read_bytes() == log for file in copy.parent.glob("*.damaged-*-wal"))
         repaired.close()
     store.close()
+
+
+def test_of_the_log_only_finished_transactions_of_its_own_time_count(path: Path, told: list[str]) -> None:
+    with closing(Store.open(path, pytest.fail)) as store:
+        session, messages = put(store, "t", "q", "a")
+        log = damage.log_file(path).read_bytes()
+    numbers = {log[start : start + 4] for start in range(32, len(log), 24 + PAGE)}
+    finished = (1).to_bytes(4, "big")
+    unfinished = b"".join(number + bytes(4) + log[16:24] + bytes(8 + PAGE) for number in numbers)
+    left_over = b"".join(number + finished + b"othersal" + bytes(8 + PAGE) for number in numbers)
+    for addition in (unfinished, left_over):
+        path.unlink()
+        damage.log_file(path).write_bytes(log + addition)
+        with closing(Store.open(path, told.append)) as store:
+            assert read_all(store) == {session.id: messages}
+    assert len(told) == 2
+
+
+def test_whatever_stands_in_a_leaf_reading_goes_on() -> None:
+    random = Random(7)
+    for _ in range(500):
+        page = bytearray(b"\x0d\0\0\0\x40" + random.randbytes(PAGE - 5))
+        page[8:136] = random.randbytes(128) if random.random() < 0.5 else bytes([1, 0]) * 64
+        for row in read_rows(b"z" * PAGE + bytes(page)):
+            assert isinstance(row.columns, tuple)
 
 
 def test_the_log_of_a_damaged_file_is_read_once_and_not_played_into_the_new_one(

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from app.chat import saver as saver_module
-from app.chat.conversation import new_message
+from app.chat.conversation import Message, new_message
 from app.chat.importer import import_json
 from app.chat.saver import Saver
 from app.chat.store import Store
@@ -119,6 +119,36 @@ def test_of_several_versions_that_wait_only_the_newest_is_written(path: Path, mo
     assert written == ["99"]
 
 
+def test_a_version_that_comes_while_an_older_one_is_written_is_not_lost(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, (message,) = chat("t", "old")
+    real = Store.put_message
+
+    async def run() -> None:
+        async with watched(path) as one:
+            newer_is_put = threading.Event()
+
+            def put_newer() -> None:
+                one.saver.put_message(session.id, replace(message, content="new"))
+                newer_is_put.set()
+
+            def slow_put(store: Store, session_id: str, saved: Message) -> None:
+                if not newer_is_put.is_set():
+                    loop.call_soon_threadsafe(put_newer)
+                    assert newer_is_put.wait(20)
+                real(store, session_id, saved)
+
+            loop = asyncio.get_running_loop()
+            monkeypatch.setattr(Store, "put_message", slow_put)
+            one.saver.put_session(session)
+            one.saver.put_message(session.id, message)
+            assert await one.saver.flush(20)
+
+    asyncio.run(run())
+    assert read(path, session.id) == ["new"]
+
+
 def test_a_lock_of_another_process_holds_nothing_up_and_is_waited_out(path: Path) -> None:
     session, (question, reply) = chat("t", "q", "the whole reply")
     Store.open(path, pytest.fail).close()
@@ -144,8 +174,8 @@ def test_a_lock_of_another_process_holds_nothing_up_and_is_waited_out(path: Path
                 other.stdin.write("\n")
                 other.stdin.flush()
                 assert other.stdout.readline() == "released\n"
+                await one.until(lambda: one.saver.failing is None)  # by itself
                 assert await one.saver.flush(20)
-                await one.until(lambda: one.saver.failing is None)
                 assert len(one.states) == 2
 
     asyncio.run(run())

@@ -39,6 +39,7 @@ def test_every_word_has_to_occur_long_or_short(store: Store) -> None:
         "is fox": {both.id, two.id},
         "re": {both.id, one.id},
         "red cow": set(),
+        "hen up": set(),
         "  ": set(),
     }.items():
         assert {hit.message_id for hit in store.search(query)} == expected, query
