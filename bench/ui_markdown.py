@@ -82,7 +82,7 @@ async def appends() -> None:
             app = Conversation()
             async with app.run_test(size=(100, 40)) as pilot:
                 body = app.query_one("#growing", MarkdownBody)
-                body.append(("" if kind == "prose" else "```python\n") + unit * (size // len(unit)))
+                body.set_text(("" if kind == "prose" else "```python\n") + unit * (size // len(unit)))
                 await pilot.pause()
                 calls, frames = [], []
                 for piece in pieces(unit * 8, PIECE):

@@ -75,7 +75,7 @@ class MarkdownBody(Widget):
         """Add to the end of the message."""
         self._source += text
         self._waiting += text
-        if self._waiting and not self._resting:
+        if not self._resting:
             start = time.thread_time()
             self._take_in()
             spent = time.thread_time() - start
@@ -89,6 +89,8 @@ class MarkdownBody(Widget):
 
     def _take_in(self) -> None:
         """Parse and lay out what has been appended."""
+        if not self._waiting:
+            return
         self._stream.feed(self._waiting)
         self._waiting = ""
         if self._flow is None:
@@ -131,7 +133,7 @@ class MarkdownBody(Widget):
         rows = self._rows(width)
         if y >= len(rows):
             return Strip.blank(width, self._style(()))
-        selection = self.text_selection
+        selection = self.text_selection if self.is_attached else None  # a removed widget is drawn once more
         span = None if selection is None else selection.get_span(y)
         if span is not None:
             return self._draw(rows[y], y, width, span)

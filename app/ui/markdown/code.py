@@ -47,7 +47,7 @@ Line = tuple[Piece, ...]
 def label_row(language: str, width: int) -> Row:
     """The row above the code. It is there without a language too, so that nothing moves when one is known."""
     name = language if len(language) <= width - _PADDING else language[: max(1, width - _PADDING - 1)] + "…"
-    return Row((_INDENT, Piece(name, _LABEL, False)) if name else (), None, _FILL)
+    return Row((_INDENT, Piece(name, _LABEL, False)) if name else (), None, _FILL, whole="")
 
 
 def plain_line(text: str, width: int) -> list[Row]:

@@ -29,7 +29,7 @@ def block_rows(block: Block, width: int) -> list[Row]:
         case Code(language, text, closed):
             return code_rows(language, text, width, closed)
         case Rule():
-            return [Row((Piece("─" * width, ("rule",), False),))]
+            return [Row((Piece("─" * width, ("rule",), False),), whole="")]
         case Quote(children):
             return _indented(children, width, _BAR, _BAR, "quote")
         case Item(marker, children):

@@ -24,7 +24,8 @@ class Row(NamedTuple):
 
     `joint` is what stood in the text between the row above and this one: None for a line break, else the space at
     which the line was wrapped, or nothing where a word was folded. `fill` styles the rest of the row. `whole` is the
-    text to copy when a selection takes more than this row: rows of a table, whose cells wrap side by side.
+    text to copy when a selection takes more than this row: all of a table row, as its cells wrap side by side, and
+    nothing at all, not even a line break, for a row that only decorates.
     """
 
     pieces: tuple[Piece, ...] = ()

@@ -102,3 +102,7 @@ def test_items_hold_blocks() -> None:
     item = block("- a\n  ```py\n  x\n  ```\n  > q\n")
     assert isinstance(item, Item)
     assert [type(child.block) for child in item.children] == [Paragraph, Code, Quote]
+
+
+def test_line_ends_of_windows_are_line_ends_and_a_lone_carriage_return_is_shown() -> None:
+    assert shown("a\r\nb\r\n\r\nc\rd") == ["a", "b", "", "c\\rd"]

@@ -33,6 +33,7 @@ def test_every_prefix_has_the_picture_of_the_same_text_given_at_once(block: int)
     "text",
     [
         "text\na | b\n|-|-|\n",  # the second line was text until the third made it a header
+        "text\na | b\n|-|-x\n",  # and is text again
         "text\n~~~`|-\n|--|--|\n---",  # an opening fence that turns out to be the header of a table
         "  - n\n|> \n  - n\n*",  # items of a list that are indented
         "```\ncode\n```x\n``` \nafter",  # a closing fence that turned out to be code
