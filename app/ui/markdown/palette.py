@@ -45,7 +45,7 @@ _STYLES = {
 # The 16 colours of the terminal have no shades: quiet is dim, and code stands out by its indent.
 _ANSI_STYLES = _STYLES | {
     "url": "dim",
-    "code-inline": "ansi_yellow",
+    "code-inline": "$text-accent",
     "h6": "italic dim",
     "quote": "italic",
     "quote-bar": "dim",
@@ -55,7 +55,7 @@ _ANSI_STYLES = _STYLES | {
     "code-label": "dim italic",
     "tok-comment": "dim italic",
     "tok-keyword": "ansi_magenta",
-    "tok-number": "ansi_yellow",
+    "tok-number": "ansi_red",
 }
 
 

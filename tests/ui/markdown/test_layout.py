@@ -11,6 +11,7 @@ from app.ui.markdown.blocks import new_parser, parse
 from app.ui.markdown.code import highlight
 from app.ui.markdown.layout import rows_of
 from app.ui.markdown.model import Block, Code, Item, Quote, Rule, Span, Table
+from app.ui.markdown.table import fit
 from app.ui.markdown.wrap import wrap
 from tests.ui.markdown.texts import random_text, rows_of_text, shown
 
@@ -101,6 +102,11 @@ def test_a_table_too_wide_wraps_its_cells_and_parts_its_rows() -> None:
     rows = shown(TABLE, 20)
     assert rows[2:] == ["a    │  something or", "     │         other", "╌╌╌╌╌┼" + "╌" * 14, "中文 │             b"]
     assert {cell_len(row.split("│")[0]) for row in rows if "│" in row} == {5}
+
+
+def test_wide_columns_share_what_narrow_ones_leave() -> None:
+    assert fit((30, 4, 40), 30).widths == (10, 4, 10)
+    assert fit((8, 4, 40), 30).widths == (8, 4, 12)
 
 
 def test_a_table_with_more_columns_than_fit_is_stacked() -> None:
