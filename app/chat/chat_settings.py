@@ -18,6 +18,20 @@ def short_name(key: str) -> str:
     return key.removeprefix("sampling.")
 
 
+def allowed(key: str) -> str:
+    """The values that a setting may have, in a few words."""
+    rule = RULES[key]
+    if rule.choices:
+        return " or ".join(rule.choices)
+    if rule.kind is str:
+        return "text"
+    many = rule.high >= 1_000_000
+    words = f"{rule.low:g} or more" if many else f"{rule.low:g} to {rule.high:g}"
+    if rule.above_low:
+        words = f"above {words}"
+    return words if rule.also is None else f"{words}, or {rule.also}"
+
+
 def read_change(name: str, text: str) -> Mapping[str, Any]:
     """The change of settings that `name` and `text` ask for; an empty text gives the setting back to the defaults.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from app.backends.base import Answer, ChatRequest, Event, Generated, Thinking, ToolCall
+from app.backends.base import Answer, ChatRequest, Event, Generated, PromptPiece, Thinking, ToolCall
 from app.chat.conversation import Conversation, Message, Session, new_message, new_session
 from app.chat.host import BackendHost
 from app.chat.saver import Saver
@@ -67,7 +67,7 @@ class ChatSession:
         self._saver = saver
         self._host = host
         self._flags = dict(flags or {})
-        self._kept = session is not None  # a chat enters the list with its first question
+        self._kept = session is not None  # a chat enters the list with its first question, or with a title
 
     @property
     def settings(self) -> Settings:
@@ -87,6 +87,7 @@ class ChatSession:
         title = " ".join(well_formed(title).split())
         if not title:
             raise UsageError("a title needs at least one letter")
+        self._kept = True
         self._change(title=title, titled_by_person=True)
 
     async def ask(self, text: str, show: Show) -> Message:
@@ -116,6 +117,18 @@ class ChatSession:
         self.conversation.go_to(message_id)
         self._change(leaf_id=self.conversation.leaf_id)
 
+    async def prompt(self, show: Show) -> Sequence[PromptPiece]:
+        """The exact prompt that the last question becomes; empty where the backend does not know it.
+
+        Opens the backend, and so raises what that raises; UsageError if there is no question.
+        """
+        questions = [message.id for message in self.conversation.path() if message.role == "user"]
+        if not questions:
+            raise UsageError("there is no question yet, so no prompt")
+        settings = self.settings
+        backend = await self._host.get(settings, show)
+        return await backend.prompt(self._request(settings, questions[-1]))
+
     def switch(self, message_id: str, step: int) -> bool:
         """Look at the branch `step` places after (before, if negative) that of `message_id`; False if there is none."""
         siblings = self.conversation.siblings(message_id)
@@ -134,6 +147,7 @@ class ChatSession:
             forked.conversation.put(copied)
             parent_id = copied.id
         forked.conversation.leaf_id = parent_id
+        forked._kept = True
         forked._change(title=self.session.title, settings=self.session.settings, leaf_id=parent_id)
         for message in forked.conversation.path():
             self._saver.put_message(forked.session.id, message)
@@ -146,7 +160,8 @@ class ChatSession:
 
     async def _ask(self, parent_id: str | None, text: str, show: Show) -> Message:
         question = new_message(parent_id, "user", well_formed(text))
-        if not self._kept:
+        self._kept = True
+        if "model" not in self.session.settings:
             self._pin_model()
         if not self.session.title:
             self._change(title=title_of(question.content))
@@ -213,8 +228,8 @@ class ChatSession:
 
     def _change(self, **changes: Any) -> None:
         self.session = replace(self.session, **changes)
-        self._kept = True
-        self._saver.put_session(self.session)
+        if self._kept:
+            self._saver.put_session(self.session)
 
 
 def request_messages(system: str, path: Sequence[Message]) -> list[Mapping[str, Any]]:

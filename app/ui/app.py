@@ -65,6 +65,7 @@ class QChatApp(App[int]):
         self._host = host or BackendHost()
         self._interrupted_at = 0.0
         self._leaving = False
+        self.ready = False  # the chats are there
         self.left_unsaved = (
             ""  # where what could not be saved was put, for the person to be told after the screen is gone
         )
@@ -85,6 +86,7 @@ class QChatApp(App[int]):
         await screen.telling(screen.refresh_chats())
         await screen.telling(self._open_first(screen))
         self._looking = self.set_interval(LOOK_EVERY_S, screen.look_for_changes)
+        self.ready = True
         if self._pick_model:
             await screen.action_choose_model()
 

@@ -27,7 +27,7 @@ class Actions(Provider):
             if (score := matcher.match(text)) > 0:
                 yield Hit(score, matcher.highlight(text), self._doing(action))
 
-    def _doing(self, action: Action) -> partial[Coroutine[Any, Any, bool]]:
+    def _doing(self, action: Action) -> partial[Coroutine[Any, Any, None]]:
         return partial(self.screen.run_action, action.id)
 
 

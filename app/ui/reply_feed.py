@@ -6,6 +6,7 @@ and leaves the processor to itself. Everything that the status line says of a ru
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
@@ -32,7 +33,7 @@ class ReplyFeed:
         self._tokens = 0
         self._first_token_at: float | None = None
         self._thinking_since: float | None = None
-        self._drawing = False
+        self._drawing = asyncio.Lock()  # one picture at a time, in order
 
     def take(self, change: Change) -> None:
         """The next change. Neighbouring pieces of text become one."""
@@ -57,17 +58,12 @@ class ReplyFeed:
 
     async def draw(self) -> None:
         """Show what has gathered since the last time."""
-        if self._drawing or not self._waiting:
-            return
-        self._drawing = True
-        try:
+        async with self._drawing:
             waiting, self._waiting = self._waiting, []
             for change in waiting:
                 await self._show(change)
-            if self._reply_id and self._first_token_at is not None:
+            if waiting and self._reply_id and self._first_token_at is not None:
                 self._tell_speed(self._first_token_at)
-        finally:
-            self._drawing = False
 
     async def _show(self, change: Change) -> None:
         view = self._conversation.view(self._reply_id)
@@ -114,11 +110,7 @@ class ReplyFeed:
         timing = message.timing
         steps, seconds = timing.get("generated_tokens", 0) - 1, timing.get("decode_s", 0.0)
         self._reply_id = ""
-        self._status.change(
-            activity="",
-            speed=steps / seconds if steps > 0 and seconds > 0 else None,
-            first_token_s=timing.get("first_token_s") or None,
-        )
+        self._status.change(activity="", speed=steps / seconds if steps > 0 and seconds > 0 else None)
 
 
 def context_used(message: Message) -> int | None:

@@ -22,7 +22,14 @@ DARK = Theme(
     surface="#1d2025",
     panel="#2a2e35",
     dark=True,
-    variables={"border": "#5b7a96", "border-blurred": "#343941", "footer-key-foreground": "#e0a458"},
+    variables={
+        "border": "#5b7a96",
+        "border-blurred": "#343941",
+        "footer-key-foreground": "#e0a458",
+        "scrollbar": "#343941",
+        "scrollbar-background": "#16181c",
+        "scrollbar-corner-color": "#16181c",
+    },
 )
 LIGHT = Theme(
     name="light",
@@ -37,7 +44,14 @@ LIGHT = Theme(
     surface="#f2f0ea",
     panel="#e2dfd6",
     dark=False,
-    variables={"border": "#7f9cb5", "border-blurred": "#cfcabd", "footer-key-foreground": "#a85d00"},
+    variables={
+        "border": "#7f9cb5",
+        "border-blurred": "#cfcabd",
+        "footer-key-foreground": "#a85d00",
+        "scrollbar": "#cfcabd",
+        "scrollbar-background": "#fbfaf7",
+        "scrollbar-corner-color": "#fbfaf7",
+    },
 )
 
 

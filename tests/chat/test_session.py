@@ -213,10 +213,13 @@ def test_settings_of_a_chat_are_checked_kept_and_given_back(tmp_path: Path) -> N
         with pytest.raises(SettingsError):
             chat.change_settings({"sampling.top_k": "many"})
         chat.change_settings({"system": None})
+        assert not await chats.list()  # nothing was asked yet
+        await chat.ask("q", ignore)
         return await chats.open(chat.session.id)
 
-    settings = run(tmp_path, work).settings
-    assert settings.sampling.top_k == 5 and settings.system == ""
+    chat = run(tmp_path, work)
+    assert chat.settings.sampling.top_k == 5 and chat.settings.system == ""
+    assert chat.session.settings["model"] == "smollm2:135m"  # which it keeps from the first question on
 
 
 def test_a_title_is_one_line_and_not_empty(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from textual.content import Content
+
 from app.chat.conversation import Message
+from app.cli.terminal import escape_controls
 from app.errors import UsageError
 from app.ui.attachment import read_attachment
 from app.ui.chat_screen.replies import Replies
@@ -103,6 +106,12 @@ class Messages(Replies):
                 ShowText("Statistics", statistics_of(replies[-1].timing, backend.facts if backend else {}))
             )
 
+    async def action_show_prompt(self) -> None:
+        if self.replying:
+            self.say("a reply is being written; Esc stops it", warning=True)
+        else:
+            self.run_worker(self.telling(self._show_prompt()), group="dialog", exclusive=True)
+
     # Thinking and scrolling
 
     async def action_thinking(self) -> None:
@@ -158,6 +167,16 @@ class Messages(Replies):
         else:
             self.conversation.release_anchor()
             views[max(place, 0)].focus()
+
+    async def _show_prompt(self) -> None:
+        """The prompt with its control tokens in another colour: no person can type those. Raises QChatError."""
+        self.status.change(activity="making the prompt")
+        try:
+            pieces = await self.chat.prompt(lambda _: None)
+        finally:
+            self.status.change(activity="")
+        styles = ((escape_controls(piece.text), "$text-accent bold" if piece.control else "") for piece in pieces)
+        self.app.push_screen(ShowText("The prompt of the last question", Content.assemble(*styles)))
 
     def _edit(self, message: Message) -> None:
         conversation = self.chat.conversation

@@ -109,10 +109,7 @@ class Replies(ChatView):
 
     async def _reply(self, reply: Reply) -> None:
         """Have a reply written and draw it. The screen may show another chat by the time it ends."""
-        chat = self.chat
         feed = ReplyFeed(self.conversation, self.status, self._added)
-        if chat.conversation.path() != self.conversation.path:
-            await self.show_path()
         drawing = self.set_interval(DRAW_EVERY_S, feed.draw)
         try:
             message = await reply(feed.take)
@@ -121,8 +118,8 @@ class Replies(ChatView):
             pass
         finally:
             drawing.stop()
-            self._reply_task = None
             await feed.draw()
+            self._reply_task = None
             self.status.change(activity="")
             await self.telling(self.refresh_chats())
 

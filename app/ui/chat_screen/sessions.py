@@ -10,6 +10,7 @@ from app.errors import QChatError, UsageError
 from app.hub.library import Library
 from app.settings import load_settings, paths
 from app.ui.chat_screen.messages import Messages
+from app.ui.names import shown_model
 from app.ui.screens.dialog import AskText
 from app.ui.screens.search import SearchScreen
 from app.ui.screens.settings import SettingsScreen
@@ -195,7 +196,7 @@ class Sessions(Messages):
     def use_model(self, name: str) -> None:
         """Answer with this model from the next question on."""
         self.chat.change_settings({"model": name})
-        self.status.change(model=name, context_used=None, context_size=None)
+        self.status.change(model=shown_model(name), context_used=None, context_size=None)
 
     async def _settings(self) -> None:
         inherited = dict(load_settings().items())

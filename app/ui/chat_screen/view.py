@@ -17,6 +17,7 @@ from app.chat.host import BackendHost
 from app.chat.session import ChatSession
 from app.errors import QChatError
 from app.ui.clipboard import copy_text
+from app.ui.names import shown_model
 from app.ui.reply_feed import context_used
 from app.ui.widgets.composer import Composer
 from app.ui.widgets.conversation import ConversationView
@@ -98,9 +99,7 @@ class ChatView(Screen[None]):
         self.chat = chat
         path = chat.conversation.path()
         await self._show_path(path)
-        self.status.change(
-            model=chat.settings.model, activity="", speed=None, first_token_s=None, context_used=_used(path)
-        )
+        self.status.change(model=shown_model(chat.settings.model), activity="", speed=None, context_used=_used(path))
         await self.refresh_chats()
         self.composer.focus()
 

@@ -33,6 +33,15 @@ _CSS = """
 """
 
 
+_WIDE = """
+ShowText {
+    & > #dialog { width: 100; scrollbar-size-vertical: 1; }
+    &.wide > #dialog { width: 112; }
+    &.wide #dialog-text { text-wrap: nowrap; text-overflow: ellipsis; }
+}
+"""
+
+
 class OneLineInput(Input):
     """A field of one line: what is pasted over several lines becomes one, and submits nothing."""
 
@@ -57,7 +66,7 @@ class AskText(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(Content(self._title), id="dialog-title")
-            yield OneLineInput(escape_controls(self._value), placeholder=self._placeholder)
+            yield OneLineInput(self._value, placeholder=self._placeholder, select_on_focus=False)
             yield Static(Content("Enter takes it · Esc cancels"), id="dialog-keys")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -91,10 +100,11 @@ class ShowText(ModalScreen[None]):
     """A text to read, scrolled with the usual keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "dismiss(None)", "Close")]
-    DEFAULT_CSS = _CSS.format(name="ShowText") + "ShowText > #dialog { width: 100; }"
+    DEFAULT_CSS = _CSS.format(name="ShowText") + _WIDE
 
-    def __init__(self, title: str, text: str | Content) -> None:
-        super().__init__()
+    def __init__(self, title: str, text: str | Content, *, wide: bool = False) -> None:
+        """`wide`: lines are columns, so they are cut rather than wrapped in a narrow window."""
+        super().__init__(classes="wide" if wide else None)
         self._title = title
         self._text = Content(escape_controls(text)) if isinstance(text, str) else text
 
@@ -102,5 +112,5 @@ class ShowText(ModalScreen[None]):
         with VerticalScroll(id="dialog") as scroll:
             scroll.can_focus = True
             yield Static(Content(self._title), id="dialog-title")
-            yield Static(self._text)
+            yield Static(self._text, id="dialog-text")
             yield Static(Content("Esc closes"), id="dialog-keys")

@@ -31,15 +31,15 @@ def help_screen(keymap: Mapping[str, str]) -> ShowText:
             "name on the right."
         )
     )
-    return ShowText("Keys and commands", Content("\n\n").join(parts))
+    return ShowText("Keys and commands", Content("\n\n").join(parts), wide=True)
 
 
 def _line(action: Action, keys: str) -> Content:
     slash = f"/{action.slash} {action.argument}".rstrip() if action.slash else ""
     return Content.assemble(
-        (f"{shown_keys(keys):<16}", "$text-accent"),
-        (f"{slash:<20}", "$text-primary"),
-        f"{action.help:<44} ",
+        (f"{shown_keys(keys):<13} ", "$text-accent"),
+        (f"{slash:<21} ", "$text-primary"),
+        f"{action.help:<46} ",
         (action.id, "dim"),
     )
 

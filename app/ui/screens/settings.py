@@ -12,10 +12,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
-from app.chat.chat_settings import CHAT_SETTINGS, read_change, short_name
+from app.chat.chat_settings import CHAT_SETTINGS, allowed, read_change, short_name
 from app.cli.terminal import escape_controls
 from app.errors import UsageError
-from app.settings import RULES
 from app.ui.screens.dialog import OneLineInput
 
 
@@ -37,15 +36,16 @@ class SettingsScreen(ModalScreen[Mapping[str, Any] | None]):
             max-width: 94%;
             height: auto;
             max-height: 94%;
+            scrollbar-size-vertical: 1;
             border: round $border;
             background: $surface;
             padding: 1 2;
         }
         #dialog-title { text-style: bold; margin: 0 0 1 0; }
-        #system { height: 6; margin: 0 0 1 0; }
+        #system { height: 4; margin: 0 0 1 0; }
         .row { height: 1; }
         .name { width: 20; }
-        .row Input { width: 24; }
+        .row Input { width: 16; }
         .range { width: 1fr; color: $text-muted; padding: 0 0 0 2; }
         #settings-error { color: $text-error; height: auto; }
         #dialog-keys { color: $text-muted; margin: 1 0 0 0; }
@@ -77,7 +77,7 @@ class SettingsScreen(ModalScreen[Mapping[str, Any] | None]):
                         compact=True,
                         id=key.replace(".", "-"),
                     )
-                    yield Static(Content(RULES[key].allowed), classes="range")
+                    yield Static(Content(allowed(key)), classes="range")
             yield Static(id="settings-error")
             yield Static(Content("Enter or F2 saves · Esc cancels · an empty field: the default"), id="dialog-keys")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -26,8 +26,8 @@ class ConversationView(VerticalScroll, can_focus=False):
 
     DEFAULT_CSS = """
     ConversationView {
-        padding: 1 1 0 1;
         scrollbar-size-vertical: 1;
+        #messages { height: auto; min-height: 100%; padding: 1 1 0 1; }
         .elsewhere { width: 100%; text-align: center; color: $text-muted; height: auto; margin: 0 0 1 0; }
     }
     """
@@ -41,8 +41,9 @@ class ConversationView(VerticalScroll, can_focus=False):
         self._moving = False  # the window is being moved; scrolling meanwhile moves nothing
 
     def compose(self) -> ComposeResult:
-        yield Static(id="earlier", classes="elsewhere")
-        yield Static(id="later", classes="elsewhere")
+        with Vertical(id="messages"):  # at least as high as the view: an anchored one would scroll short text down
+            yield Static(id="earlier", classes="elsewhere")
+            yield Static(id="later", classes="elsewhere")
 
     @property
     def path(self) -> Sequence[Message]:
@@ -52,7 +53,11 @@ class ConversationView(VerticalScroll, can_focus=False):
     @property
     def views(self) -> Sequence[MessageView]:
         """The views that are mounted, in order."""
-        return list(self.query_children(MessageView))
+        return list(self._messages.query_children(MessageView))
+
+    @property
+    def _messages(self) -> Vertical:
+        return self.query_one("#messages", Vertical)
 
     def view(self, message_id: str) -> MessageView | None:
         """The view of a message, if it is in the window."""
@@ -61,13 +66,16 @@ class ConversationView(VerticalScroll, can_focus=False):
     async def show(self, path: Sequence[Message]) -> None:
         """Show the end of `path`, in place of what was shown."""
         self._path = list(path)
-        await self.remove_children(MessageView)
+        await self._messages.remove_children(MessageView)
         self._start = self._end = len(path)
         await self._move(len(path) - WINDOW, len(path))
         self.anchor()
 
     async def add(self, message: Message) -> MessageView:
-        """Put `message` at the end, and look there."""
+        """Put `message` after its parent, in place of what followed there, and look at it."""
+        kept = next((i + 1 for i, each in enumerate(self._path) if each.id == message.parent_id), 0)
+        if kept < len(self._path):
+            await self.show(self._path[:kept])
         at_end = self._end == len(self._path)
         self._path.append(message)
         start = self._start if at_end else len(self._path) - WINDOW
@@ -166,8 +174,8 @@ class ConversationView(VerticalScroll, can_focus=False):
                 overlap = [i for i in wanted if i in mounted]
                 first = overlap[0] if overlap else end
                 last = overlap[-1] + 1 if overlap else end
-                await self.mount_all(self._new_views(start, first), after=self.query_one("#earlier"))
-                await self.mount_all(self._new_views(last, end), before=self.query_one("#later"))
+                await self._messages.mount_all(self._new_views(start, first), after=self.query_one("#earlier"))
+                await self._messages.mount_all(self._new_views(last, end), before=self.query_one("#later"))
                 self._start, self._end = start, end
                 self._tell("#earlier", "▲", start, "earlier")
                 self._tell("#later", "▼", self._later, "later")

@@ -27,7 +27,9 @@ class CommandHints(Static):
         self.display = bool(names)
         known = {action.slash: action for action in slash_commands()}
         lines = [
-            Content.assemble((f"/{name}", "$text-accent"), f" {known[name].argument:<10} {known[name].help}")
+            Content.assemble(
+                (f"/{name}", "$text-accent"), f" {known[name].argument}".ljust(24 - len(name)), known[name].help
+            )
             for name in names[:MOST]
         ]
         if len(names) > MOST:

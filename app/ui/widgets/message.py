@@ -19,6 +19,7 @@ from app.chat.conversation import Message, State
 from app.cli.terminal import escape_controls
 from app.ui.keymap import bindings
 from app.ui.markdown.body import MarkdownBody
+from app.ui.names import shown_model
 from app.ui.widgets.thinking import ThinkingPane
 from app.ui.widgets.tool_call import ToolCallPane
 
@@ -142,7 +143,7 @@ class MessageView(Vertical, can_focus=True):
     # What it shows
 
     def _header(self) -> Content:
-        who = "You" if self._said.role == "user" else escape_controls(self._said.model) or "Reply"
+        who = "You" if self._said.role == "user" else escape_controls(shown_model(self._said.model)) or "Reply"
         number, count = self._place
         branch = f"  ‹ {number}/{count} ›" if count > 1 else ""
         return Content(f"{who}{branch}  {_clock(self._said.created)}")

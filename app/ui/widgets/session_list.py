@@ -52,8 +52,8 @@ class SessionList(OptionList):
         return self.get_option_at_index(self.highlighted).id
 
     def show(self, summaries: Sequence[SessionSummary], current: str) -> None:
-        """Show these chats; the cursor stays on its chat, and on the `current` one at first."""
-        wanted = self.selected_id or current
+        """Show these chats; the cursor is on the `current` one, or stays where the person has put it."""
+        wanted = (self.selected_id if self.has_focus else None) or current
         self._current = current
         ids = [summary.session.id for summary in summaries]
         self.set_options([Option(self._line(summary), id=summary.session.id) for summary in summaries])

@@ -19,7 +19,6 @@ class Status:
     model: str = ""
     activity: str = ""  # "loading the model 40 %", "writing"
     speed: float | None = None  # tokens a second
-    first_token_s: float | None = None
     context_used: int | None = None  # tokens
     context_size: int | None = None
     not_saved: str = ""  # why saving fails
@@ -29,7 +28,7 @@ class StatusLine(Static):
     """Shows a `Status`; `change` replaces fields of it."""
 
     DEFAULT_CSS = """
-    StatusLine { height: 1; padding: 0 2; color: $text-muted; background: $background; }
+    StatusLine { height: 1; padding: 0 2; text-wrap: nowrap; text-overflow: ellipsis; color: $text-muted; }
     """
 
     status: reactive[Status] = reactive(Status())
@@ -55,8 +54,6 @@ def _line(status: Status) -> Content:
         parts.append(Content.styled(escape_controls(status.activity), "$text-accent"))
     if status.speed is not None:
         parts.append(Content(f"{status.speed:.1f} tokens/s"))
-    if status.first_token_s is not None:
-        parts.append(Content(f"first after {status.first_token_s:.2f} s"))
     if status.context_used is not None and status.context_size:
         share = 100 * status.context_used / status.context_size
         style = "$text-warning" if share >= 80 else ""

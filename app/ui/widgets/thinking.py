@@ -37,7 +37,6 @@ class ThinkingPane(Vertical):
         self._seconds = seconds
         self._tokens = tokens
         self._since = time.monotonic() if live else None
-        self._shown = 0  # characters that are laid out
 
     def compose(self) -> ComposeResult:
         yield Static(self._line(), id="thinking-line")
@@ -45,6 +44,8 @@ class ThinkingPane(Vertical):
     def on_mount(self) -> None:
         if self._since is not None:
             self.set_interval(1.0, self._tick)
+        if self.opened:
+            self._lay_out()
 
     def append(self, text: str, tokens: int) -> None:
         """More was thought; `tokens` of the reply so far, 0 where that is not known."""

@@ -18,7 +18,7 @@ class ToolCallPane(Static):
     DEFAULT_CSS = """
     ToolCallPane {
         height: auto;
-        margin: 0 0 1 0;
+        margin: 1 0 0 0;
         padding: 0 1;
         border: round $secondary;
         border-title-color: $text-secondary;

@@ -1,0 +1,10 @@
+"""Names as people read them."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+
+def shown_model(name: str) -> str:
+    """A model's name for a person: of a path, the file's."""
+    return PurePath(name).stem if name.endswith(".gguf") else name
