@@ -144,6 +144,12 @@ def test_a_chat_that_is_here_already_comes_in_as_another(store: Store) -> None:
     assert store.messages(session.id) == messages
 
 
+def test_a_chat_without_messages_comes_in_as_another_too(store: Store) -> None:
+    session, _ = put(store, "empty")
+    (outcome,) = import_json(store, to_json([(session, [])]), "x")
+    assert outcome.renumbered and len(store.sessions()) == 2
+
+
 def test_a_reply_exported_while_it_streamed_is_interrupted(store: Store) -> None:
     session, (question, reply) = chat("t", "q", "half")
     import_json(store, to_json([(session, [question, replace(reply, state="streaming")])]), "x")
@@ -191,6 +197,6 @@ def test_foreign_json_is_refused_in_one_line_and_adds_nothing(store: Store, text
 
 def test_halves_of_characters_in_a_file_are_mended(store: Store) -> None:
     """S04"""
-    import_json(store, broken(content="\ud83d", title="\ud83d\udc3a", id="x"), "x")
+    import_json(store, broken(content="\ud83d", title="\ud83d\udc3a", id="\udc3a"), "x")
     (listed,) = store.sessions()
     assert (listed.session.title, listed.preview) == ("🐺", "\ufffd")

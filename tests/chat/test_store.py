@@ -218,6 +218,10 @@ def test_files_are_for_this_user_alone(qchat_home: Path) -> None:
     assert stat.S_IMODE((folder / "sessions.db").stat().st_mode) == 0o600
 
 
+def test_a_save_waits_for_the_disk_so_that_a_power_cut_takes_no_more_than_a_crash(store: Store) -> None:
+    assert store._database.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone()) == (2,)
+
+
 def test_a_path_may_hold_anything(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "ä b?c#d %41" / "sessions.db", pytest.fail)
     put(store, "t", "q")
