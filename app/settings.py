@@ -252,7 +252,7 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Settings:
         if flag is not None:
             values[key] = _checked(key, flag, "the command line")
             sources[key] = "command line"
-    sampling = {k.removeprefix("sampling."): v for k, v in values.items() if k.startswith("sampling.")}
+    sampling: dict[str, Any] = {k.removeprefix("sampling."): v for k, v in values.items() if k.startswith("sampling.")}
     keys = {k.removeprefix(KEYS): str(v) for k, v in values.items() if k.startswith(KEYS)}
     top: dict[str, Any] = {k: v for k, v in values.items() if "." not in k}
     top["thinking"] = None if top["thinking"] is None else top["thinking"] == "on"
