@@ -258,7 +258,7 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Settings:
     top["thinking"] = None if top["thinking"] is None else top["thinking"] == "on"
     return Settings(
         **top, sampling=SamplingSettings(**sampling), keys=MappingProxyType(keys), sources=MappingProxyType(sources)
-    )  # type: ignore[arg-type]
+    )
 
 
 def _environment() -> dict[str, str]:
