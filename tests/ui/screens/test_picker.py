@@ -154,7 +154,8 @@ async def test_typing_filters_while_other_keys_move_in_the_list(two_models: Libr
         )
         await pilot.press("pagedown")
         assert app.cursor == "qwen3:32b"
-        await pilot.press("up", ":", "4")
+        await pilot.click("#models")
+        await pilot.press("pagedown", "tab", "up", ":", "4")
         assert app.cursor == "qwen3:4b", "the filter has the focus all the time"
         await pilot.press("backspace", "backspace", "ctrl+home")
         assert app.cursor == "qwen3:0.6b"
@@ -238,10 +239,15 @@ async def test_a_download_that_fails_says_why_and_can_be_tried_again(library: Li
         await until(pilot, lambda: "failed" in "".join(app.rows))
         assert "answered 403" in app.shown and "set HF_TOKEN" in app.shown
         assert app.cursor == "qwen3:0.6b" and left_in(library) == []
-        server.answers[QWEN] = Answer(make_model().to_bytes())
+        gate = threading.Event()
+        server.answers[QWEN] = Answer(make_model().to_bytes(), gate=gate)
         await pilot.press("enter")
+        try:
+            await until(pilot, lambda: " 50 %" in "".join(app.rows))
+            assert "failed" not in "".join(app.rows) and "answered" not in app.shown
+        finally:
+            gate.set()
         await until(pilot, lambda: "On this disk" in app.shown)
-        assert "failed" not in "".join(app.rows) and "answered" not in app.shown
 
 
 @in_loop
