@@ -29,7 +29,7 @@ class CommandCompleter(Completer):
             return
         command, space, argument = text.partition(" ")
         if not space:
-            yield from _beginning(command, [f"/{action.slash}" for action in slash_commands()])
+            yield from _beginning(command, [f"/{a.slash}{' ' if a.argument else ''}" for a in slash_commands()])
         elif command in ("/attach", "/export"):
             yield from self._files.get_completions(Document(argument), complete_event)
         else:

@@ -37,7 +37,7 @@ class Desk:
         self.saver = saver
         self.host = host
         self.source: Source | None = None  # set before anything is read
-        self.output = PlainOutput()
+        self.output = PlainOutput(show_thinking=True)  # whether to show it is decided for each reply
         self.draft = ""
         self.attached: list[str] = []
         self.editing: str | None = None

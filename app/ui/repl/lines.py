@@ -37,6 +37,7 @@ class LineSource:
         self._at_terminal = stdin is not None and stdin.isatty()
         self._say = say
         self._history = history if self._at_terminal else None
+        self._prompt = ""  # that is on the screen now
         self._pending = b""  # read, but no whole line yet
         self._at_start = True
         self._reading: asyncio.Future[bytes] | None = None
@@ -62,20 +63,26 @@ class LineSource:
         if self._interrupted and not self._interrupted.done():
             self._interrupted.set_result(None)
 
+    def aside(self, write: Callable[[], None]) -> None:
+        if self._prompt:
+            self._show("\n")
+        write()
+        self._show(self._prompt)
+
     @contextlib.contextmanager
     def while_busy(self, stop: Callable[[], None]) -> Iterator[None]:
         yield
 
     async def _line(self, prompt: str) -> str:
-        if self._at_terminal and sys.stderr is not None:
-            sys.stderr.write(prompt)
-            sys.stderr.flush()
+        self._prompt = prompt if self._at_terminal else ""
+        self._show(self._prompt)
         loop = asyncio.get_running_loop()
         if self._reading is None:  # else an interrupted prompt still waits for its line
             self._reading = loop.create_future()
             threading.Thread(target=self._wait_for_line, args=(loop, self._reading), daemon=True).start()
         self._interrupted = loop.create_future()
         await asyncio.wait((self._reading, self._interrupted), return_when=asyncio.FIRST_COMPLETED)
+        self._prompt = ""
         if not self._reading.done():
             raise InterruptError
         line, self._reading = self._reading.result(), None
@@ -88,6 +95,11 @@ class LineSource:
                 f"a terminal takes {TERMINAL_LINE_BYTES:,} bytes in a line and may have dropped the rest; /editor"
             )
         return as_typed(line.decode("utf-8", "surrogateescape")).rstrip("\r\n")
+
+    def _show(self, text: str) -> None:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
     def _wait_for_line(self, loop: asyncio.AbstractEventLoop, result: asyncio.Future[bytes]) -> None:
         line = self._next_line()

@@ -32,6 +32,7 @@ from app.ui.repl.setting_commands import SettingCommands
 from app.ui.repl.typed import InterruptError, Source
 
 SAVE_S = 5.0  # how long leaving waits for what is not saved yet
+TITLES_S = 0.2  # how long a prompt waits for the titles that Tab completes
 CLOSE_S = 2.0  # how long it waits for a model that is being loaded or fetched
 
 _KEYS = (
@@ -55,37 +56,39 @@ def run_repl(flags: Mapping[str, Any], wanted: str | None = None, plain: bool = 
 
     Raises SettingsError for wrong settings, and whatever opening the chat raises.
     """
-    code, at_rest = asyncio.run(_run(flags, wanted, plain))
-    if not at_rest:  # a thread is loading or fetching a model, and Python would wait for it
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.flush()
-        os._exit(code)
-    return code
+    return asyncio.run(_run(flags, wanted, plain))
 
 
-async def _run(flags: Mapping[str, Any], wanted: str | None, plain: bool) -> tuple[int, bool]:
+async def _run(flags: Mapping[str, Any], wanted: str | None, plain: bool) -> int:
     repl = Repl(flags)
     code = 0
     try:
         with _signals(repl) as ended_by:
             try:
-                await repl.run(wanted, plain)
+                await repl.run(repl.source(plain), wanted)
             except asyncio.CancelledError:
                 if not ended_by:
                     raise
                 code = 128 + ended_by[0]
     finally:
-        at_rest = await repl.close()
-    return code, at_rest
+        if not await repl.close():
+            _leave_at_once(code)
+    return code
+
+
+def _leave_at_once(code: int) -> None:
+    """End the process without waiting, as Python would, for a thread that loads or fetches a model."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(OSError):
+                stream.flush()
+    os._exit(code)
 
 
 class Repl:
     """Inside a running loop. `handlers` holds a method for every slash command, by the id of the action."""
 
     def __init__(self, flags: Mapping[str, Any]) -> None:
-        self._later: list[str] = []  # notices that came while the prompt was on the screen
         self._at_prompt = False
         self._saver = Saver(Store.open_default, self._notify, self._saving_changed)
         self._host = BackendHost()
@@ -98,9 +101,18 @@ class Repl:
             for name in (f"action_{action.id}",)
         }
 
-    async def run(self, wanted: str | None, plain: bool) -> None:
-        """Until the person leaves or the input ends."""
-        self.desk.source = source = self._source(plain)
+    def source(self, plain: bool) -> Source:
+        """The prompt of a terminal, or bare lines where there is none or they are asked for."""
+        history = InputHistory.default()
+        if plain or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+            return LineSource(self.desk.say, history)
+        from app.ui.repl.prompt import PromptSource  # noqa: PLC0415 - prompt-toolkit, only where it is used
+
+        return PromptSource(self._notify, history)
+
+    async def run(self, source: Source, wanted: str | None) -> None:
+        """Until the person leaves or the input ends. `wanted` is the chat to open first."""
+        self.desk.source = source
         if wanted is not None:
             await self.desk.open(wanted)
         elif _is_tty(sys.stdin):
@@ -148,26 +160,17 @@ class Repl:
     async def action_quit(self, _argument: str) -> None:
         self.desk.leaving = True
 
-    def _source(self, plain: bool) -> Source:
-        history = InputHistory.default()
-        if plain or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-            return LineSource(self.desk.say, history)
-        from app.ui.repl.prompt import PromptSource  # noqa: PLC0415 - prompt-toolkit, only where it is used
-
-        return PromptSource(self._notify, history)
-
     async def _read(self, source: Source) -> str:
-        """One entry. What it is to begin with is used up; a notice that came meanwhile is shown after it."""
-        self._show_later()
+        """One entry. What it is to begin with is used up."""
         draft, self.desk.draft = self.desk.draft, ""
         self._at_prompt = True
         titles = asyncio.ensure_future(self._offer_titles(source))
+        await asyncio.wait([titles], timeout=TITLES_S)
         try:
             typed = await source.read("edit> " if self.desk.editing else "> ", draft)
         finally:
             titles.cancel()
             self._at_prompt = False
-            self._show_later()
         self.desk.draft = typed.draft
         return typed.text
 
@@ -206,14 +209,9 @@ class Repl:
         self.desk.say("Ctrl-C again, Ctrl-D or /quit leaves")
 
     def _notify(self, text: str) -> None:
-        if self._at_prompt:
-            self._later.append(text)
+        if self._at_prompt and self.desk.source:
+            self.desk.source.aside(lambda: self.desk.say(text))
         else:
-            self.desk.say(text)
-
-    def _show_later(self) -> None:
-        later, self._later = self._later, []
-        for text in later:
             self.desk.say(text)
 
     def _saving_changed(self) -> None:

@@ -1,7 +1,7 @@
 """Tells a pasted line end from the Enter key, where a terminal sends a paste as if it were typed.
 
 Over some connections there is no bracketed paste. But no person presses Enter in one instant with what follows, so an
-Enter with more keys behind it is text, and so is every other until the keyboard has been silent.
+Enter with more keys behind it is text, and so is every other until the keyboard has been silent or a key comes alone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,17 @@ class PasteGuard:
         """The keys as they are to be acted on."""
         now = self._clock()
         in_one_go = any(press.key in (Keys.ControlM, Keys.BracketedPaste) for press in keys[:-1])
-        self._pasting = in_one_go or (self._pasting and now - self._last < SILENCE_S)
+        goes_on = self._pasting and now - self._last < SILENCE_S and not _is_typed(keys)
+        self._pasting = in_one_go or goes_on
         before = self._before if self._pasting else None
         if keys:
             self._last, self._before = now, keys[-1].key
         return _as_text(keys, before) if self._pasting else list(keys)
+
+
+def _is_typed(keys: Sequence[KeyPress]) -> bool:
+    """Whether a person pressed a key: it came alone, and is none that ends a line, as the last one of a paste may."""
+    return len(keys) == 1 and keys[0].key not in (Keys.ControlM, Keys.ControlJ)
 
 
 def _as_text(keys: Sequence[KeyPress], before: Keys | str | None) -> list[KeyPress]:

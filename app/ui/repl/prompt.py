@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import store_typeahead
@@ -67,6 +69,14 @@ class PromptSource:
         if app.is_running:
             app.key_processor.feed(KeyPress(Keys.ControlC), first=True)
             app.key_processor.process_keys()
+
+    def aside(self, write: Callable[[], None]) -> None:
+        app = self._session.app
+        if app.is_running:
+            with set_app(app):
+                run_in_terminal(write)
+        else:
+            write()
 
     @contextmanager
     def while_busy(self, stop: Callable[[], None]) -> Iterator[None]:

@@ -26,7 +26,10 @@ _ENDS: Mapping[State, str] = {
 
 
 class ReplyView:
-    """Shows one reply: the answer on stdout, everything else on stderr; the thinking, unless `thinking`, as a line."""
+    """Shows one reply: the answer on stdout, the rest on stderr. Without `thinking` it only says that the model thinks.
+
+    `output` shows all that it gets, thinking too.
+    """
 
     def __init__(self, output: PlainOutput, thinking: bool) -> None:
         self._output = output

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from app.chat.text import well_formed
+
+_HALVES = re.compile(rb"((?:\xed[\xa0-\xbf][\x80-\xbf])+)")  # of UTF-16 pairs, encoded as characters are in UTF-8
 
 
 class InterruptError(Exception):
@@ -31,6 +34,9 @@ class Source(Protocol):
     def interrupt(self) -> None:
         """A signal asked to interrupt; as Ctrl-C at the prompt, or nothing where none is shown."""
 
+    def aside(self, write: Callable[[], None]) -> None:
+        """Have `write` write whole lines to the terminal now, without harm to the prompt and the draft."""
+
     def while_busy(self, stop: Callable[[], None]) -> AbstractContextManager[None]:
         """Something runs that `stop` stops. What is typed meanwhile is kept for the next prompt."""
 
@@ -40,6 +46,12 @@ def as_typed(text: str) -> str:
 
     Halves of UTF-16 pairs that were sent as if they were characters become the character; what is no text, U+FFFD.
     """
-    with suppress(UnicodeError):
-        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogatepass")
-    return well_formed(text)
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # halves as characters, from a Windows console
+        return well_formed(text)
+    parts = [
+        part.decode("utf-8", "surrogatepass" if number % 2 else "replace")
+        for number, part in enumerate(_HALVES.split(data))
+    ]
+    return well_formed("".join(parts))
