@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
 from textual.geometry import Offset
 from textual.pilot import Pilot
+from textual.theme import BUILTIN_THEMES
 
 from app.ui.markdown import body as body_module
 from app.ui.markdown.body import CodeBlock, MarkdownBody
@@ -158,6 +160,17 @@ def test_the_theme_changes_the_colours_of_rows_already_drawn() -> None:
                 assert style.bgcolor is None or style.bgcolor.triplet is None
 
     run(check, "# a\n\nb `c` [d](http://x)\n\n> e\n\n```py\nreturn 1 # f\n```\n\n|a|\n|-|\n|b|\n\n---\n")
+
+
+def test_a_theme_with_the_same_background_changes_the_colours_too() -> None:
+    async def check(pilot: Pilot[None], body: MarkdownBody) -> None:
+        pilot.app.register_theme(replace(BUILTIN_THEMES["textual-dark"], name="red", primary="#ff0000"))
+        before = painted(body)
+        pilot.app.theme = "red"
+        await pilot.pause()
+        assert painted(body) != before
+
+    run(check, "# heading")
 
 
 def test_a_row_takes_on_the_background_of_its_parent() -> None:
