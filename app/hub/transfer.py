@@ -1,4 +1,4 @@
-"""A pull that somebody watches: how fast it is, how long it will take, and the switch that ends it."""
+"""A pull that somebody watches: how far and how fast it is, and the switch that ends it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ WINDOW_S = 5.0  # over which the speed is taken
 
 @dataclass(frozen=True)
 class Transfer:
-    """How far a pull is. Bytes, bytes a second, seconds; None where it is not known."""
+    """How far a pull is. Bytes and bytes a second; None where it is not known."""
 
     stage: str
     done: int
     total: int | None
     speed: float | None = None
-    seconds_left: float | None = None
 
 
 class TransferMeter:
@@ -60,5 +59,4 @@ class TransferMeter:
             self._seen.popleft()
         (then, before) = self._seen[0]
         speed = (done - before) / (now - then) if now > then else None
-        left = (total - done) / speed if speed and total is not None else None
-        self._report(Transfer(stage, done, total, speed, left))
+        self._report(Transfer(stage, done, total, speed))

@@ -44,7 +44,7 @@ def _download(distribution: str, scratch: Path, on_progress: OnProgress) -> Path
     null = subprocess.DEVNULL
     with subprocess.Popen(command, env=environment, stdin=null, stdout=null, stderr=subprocess.PIPE, text=True) as pip:
         try:
-            stderr = _wait(pip, lambda: on_progress("downloading with pip", _bytes_in(scratch), None))
+            stderr = _wait(pip, lambda: on_progress("downloading with pip", _largest_in(scratch), None))
         except BaseException:
             pip.kill()
             raise
@@ -68,14 +68,14 @@ def _wait(process: subprocess.Popen[str], waiting: Callable[[], None]) -> str:
             continue
 
 
-def _bytes_in(folder: Path) -> int:
-    """Bytes of the files under `folder` now, while pip makes, renames and deletes them."""
-    found = 0
+def _largest_in(folder: Path) -> int:
+    """Bytes of the largest file under `folder`, the wheel, while pip makes, copies and deletes files there."""
+    largest = 0
     for where, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                found += os.stat(os.path.join(where, name)).st_size  # noqa: PTH116, PTH118 - os.walk gives strings
-    return found
+                largest = max(largest, os.stat(os.path.join(where, name)).st_size)  # noqa: PTH116, PTH118 - plain strings
+    return largest
 
 
 def _member(archive: zipfile.ZipFile, source: WheelSource) -> zipfile.ZipInfo:

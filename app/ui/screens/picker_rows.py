@@ -117,8 +117,8 @@ def bar(transfer: Transfer, expected: int, width: int) -> Content:
     parts = [f"{100 * share:3.0f} %", f"{human_bytes(transfer.done)} of {about}{human_bytes(total)}"]
     if transfer.speed is not None:
         parts.append(f"{human_bytes(transfer.speed)}/s")
-    if transfer.seconds_left is not None:
-        parts.append(f"{duration(transfer.seconds_left)} left")
+    if transfer.speed:
+        parts.append(f"{about}{duration(max(0, total - transfer.done) / transfer.speed)} left")
     numbers = "  ".join(parts)
     room = min(40, width - len(numbers) - 2)
     if room < LEAST_BAR:

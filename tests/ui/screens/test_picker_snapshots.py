@@ -63,7 +63,7 @@ def keys(*pressed: str) -> Step:
 async def half_way(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, PickerApp)
-    transfer = Transfer("downloading", 742_000_000, 1_834_000_000, 23_400_000.0, 46.7)
+    transfer = Transfer("downloading", 742_000_000, 1_834_000_000, 23_400_000.0)
     app.picker.post_message(PickerScreen.Moved(transfer))
     await until(pilot, lambda: " 40 %" in app.shown)
 
