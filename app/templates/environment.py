@@ -2,25 +2,22 @@
 
 The conventions come from `transformers.utils.chat_template_utils`: `trim_blocks`, `lstrip_blocks`, no autoescape, its
 `tojson`, `raise_exception` and `strftime_now`. Where minijinja differs from Jinja2 on Python, `rewriter.py` has the
-template call the functions of `methods.py`, `filters.py` and this module. A template that does not parse or does not
+template call the functions of `functions.py`. A template that does not parse or does not
 run is refused with its line; there is no fallback to another template.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import minijinja
 
 from app.errors import TemplateError, printable
-from app.templates.filters import FILTERS, TESTS
+from app.templates.functions import FUNCTIONS
 from app.templates.guard import strings_in
 from app.templates.limits import MAX_OUTPUT, Refusal, TemplateFailure
-from app.templates.methods import call_method, format_percent
-from app.templates.rewriter import FORMAT, GENERATOR, ITERATE, METHOD, RAISE, filter_with_line, rewrite
-from app.templates.rewriter import UNDEFINED as UNDEFINED_NAME
+from app.templates.rewriter import rewrite
 from app.templates.values import UNDEFINED, wrapped
 
 TEMPLATE_NAME = "chat"
@@ -53,7 +50,7 @@ class ChatTemplate:
         """The text for `variables`; raises TemplateError when the template refuses them or cannot be run."""
         self._printed = 0
         self._environment.fuel = FUEL_BASE + FUEL_PER_CHARACTER * sum(map(len, strings_in(variables)))
-        own = {"dict": _DICT, **self._named_tokens}  # `dict` here, since minijinja reaches no attributes of a global
+        own = {**_OWN_VARIABLES, **self._named_tokens}
         values = {name: wrapped(value) for name, value in {**own, **variables}.items()}
         try:
             return self._environment.render_template(TEMPLATE_NAME, **values)
@@ -96,43 +93,8 @@ def _environment(finalize: Callable[[Any], Any]) -> minijinja.Environment:
         debug=False,  # with debug an error's text repeats the variables: people's chats
         auto_escape_callback=lambda name: None,
         finalizer=finalize,
-        filters={
-            **FILTERS,  # for `map("trim")` and filter blocks
-            **{filter_with_line(name): _with_line(name, function) for name, function in FILTERS.items()},
-            FORMAT: format_percent,
-            ITERATE: _iterate,
-            GENERATOR: _no_json,
-        },
-        tests=TESTS,
-        globals={
-            UNDEFINED_NAME: UNDEFINED,
-            METHOD: call_method,
-            RAISE: _raise_exception,
-            "raise_exception": lambda message: _raise_exception(None, message),
-            "strftime_now": time.strftime,
-        },
+        globals=FUNCTIONS,
     )
-
-
-def _with_line(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def filtered(value: Any, line: int, *arguments: Any, **keywords: Any) -> Any:
-        try:
-            return function(value, *arguments, **keywords)
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise TemplateFailure(line, f"{name}: {error}") from None
-
-    return filtered
-
-
-def _iterate(values: Any, line: int) -> Any:
-    """What a `for` runs over. minijinja runs over None as if it were empty, and over text without knowing its end."""
-    if values is None:
-        raise TemplateFailure(line, "for: None has no items")
-    return list(values) if isinstance(values, str) else values
-
-
-def _no_json(_values: Any, line: int) -> NoReturn:
-    raise TemplateFailure(line, "tojson: a generator is not JSON; `| list` before it makes one")
 
 
 class _Dict:
@@ -145,8 +107,5 @@ class _Dict:
         return dict(*arguments, **keywords)
 
 
-_DICT = _Dict()
-
-
-def _raise_exception(line: int | None, message: object = "") -> NoReturn:
-    raise Refusal(line, str(message))
+# minijinja reaches no attributes of a global, and takes a method of the dict of all variables for a variable
+_OWN_VARIABLES = {"dict": _Dict(), **{name: UNDEFINED for name in dir(dict) if not name.startswith("_")}}

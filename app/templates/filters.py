@@ -1,17 +1,22 @@
-"""Filters and tests that Jinja2 or transformers define by Python's own functions, and minijinja by Rust's.
+"""Jinja2's filters with Python's meaning, by name, and transformers' `tojson`.
 
-A filter raises what Python raises; `environment.py` adds the template's line.
+Arguments are plain numbers and never minijinja's undefined (`values.py`). A filter raises what Python raises;
+`functions.py` adds the template's line. `sequences.py` has the filters of lists. What is missing makes HTML or is
+random, and no published chat template uses it: it is refused by name.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 from app.templates.limits import MAX_INDENT, check_size, check_width
-from app.templates.values import UNDEFINED, Number, number, unwrapped
+from app.templates.operators import format_percent
+from app.templates.sequences import SEQUENCE_FILTERS
+from app.templates.values import UNDEFINED, unwrapped
 
 
 def _tojson(
@@ -30,13 +35,16 @@ def _tojson(
     return text
 
 
+def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    return default_value if value is UNDEFINED or (boolean and not value) else value
+
+
 def _trim(value: Any, chars: str | None = None) -> str:
     return str(value).strip(chars)
 
 
 def _int(value: Any, default: Any = 0, base: int = 10) -> Any:
     """Jinja2's `do_int`: text that is no integer is tried as a float."""
-    value = number(value)
     if value is UNDEFINED:
         raise TypeError("an undefined value is no number")
     try:
@@ -49,11 +57,20 @@ def _int(value: Any, default: Any = 0, base: int = 10) -> Any:
 
 
 def _float(value: Any, default: Any = 0.0) -> Any:
+    if value is UNDEFINED:
+        raise TypeError("an undefined value is no number")
     try:
-        result = float(number(value))
+        return float(value)
     except (TypeError, ValueError):
-        return Number(default) if isinstance(default, float) else default
-    return Number(result)
+        return default
+
+
+def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
+    if method not in ("common", "ceil", "floor"):
+        raise ValueError("the method must be common, ceil or floor")
+    if method == "common":
+        return round(value, precision)
+    return getattr(math, method)(value * (10**precision)) / (10**precision)
 
 
 def _indent(text: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
@@ -78,24 +95,46 @@ def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
     return before.replace(old, new, -1 if count is None else count)
 
 
+def _format(pattern: Any, *arguments: Any, **keywords: Any) -> str:
+    if arguments and keywords:
+        raise TypeError("positional and keyword arguments at the same time")
+    return format_percent(str(pattern), keywords or arguments)
+
+
+def _center(text: Any, width: int = 80) -> str:
+    check_width(width)
+    return str(text).center(width)
+
+
+def _truncate(text: str, length: int = 255, killwords: bool = False, end: str = "...", leeway: int = 5) -> str:
+    if length < len(end) or leeway < 0:
+        raise ValueError("a length or leeway that is too small")
+    if len(text) <= length + leeway:
+        return text
+    cut = text[: length - len(end)]
+    return (cut if killwords else cut.rsplit(" ", 1)[0]) + end
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
+    **SEQUENCE_FILTERS,
+    "abs": abs,
+    "capitalize": lambda text: str(text).capitalize(),
+    "center": _center,
+    "d": _default,
+    "default": _default,
+    "float": _float,
+    "format": _format,
+    "indent": _indent,
+    "int": _int,
+    "lower": lambda text: str(text).lower(),
+    "replace": _replace,
+    "round": _round,
+    "safe": str,
+    "string": str,
+    "title": _title,
     "tojson": _tojson,
     "trim": _trim,
-    "int": _int,
-    "float": _float,
-    "indent": _indent,
-    "title": _title,
-    "replace": _replace,
-    "capitalize": lambda text: str(text).capitalize(),
+    "truncate": _truncate,
     "upper": lambda text: str(text).upper(),
-    "lower": lambda text: str(text).lower(),
-}
-
-TESTS: dict[str, Callable[[Any], bool]] = {
-    "iterable": lambda value: isinstance(value, str) or hasattr(value, "__iter__"),
-    "sequence": lambda v: v is UNDEFINED or (hasattr(v, "__getitem__") and hasattr(v, "__len__")),
-    "callable": callable,
-    "number": lambda value: isinstance(number(value), (int, float)),
-    "float": lambda value: isinstance(number(value), float),
-    "integer": lambda value: isinstance(number(value), int) and not isinstance(value, bool),
+    "wordcount": lambda text: len(re.findall(r"\w+", str(text))),
 }

@@ -6,12 +6,16 @@ meant to keep a single call short; the renderer's process limits are what bounds
 
 from __future__ import annotations
 
+import re
+
 MAX_SOURCE = 1 << 18  # characters
 MAX_TAGS = 4_000
 MAX_TAG_TOKENS = 4_500  # 20,000 chained operators overflow the native stack; 5,000 fit 8 MB
 MAX_STRING = 1 << 24  # characters of one string that a function may build
 MAX_OUTPUT = 1 << 26  # characters, counted where values are printed
 MAX_WIDTH = 100_000  # of a format field or of padding
+MAX_RANGE = 100_000  # numbers in a range, as Jinja2's sandbox has it
+MAX_BITS = 1 << 14  # of the result of a power
 MAX_INDENT = 100  # spaces a level, of `tojson` and `indent`
 
 
@@ -38,3 +42,9 @@ def check_width(width: object, most: int = MAX_WIDTH) -> None:
     """Refuse a padding, field width or indent over `most`; anything that is not a number is somebody else's error."""
     if isinstance(width, int) and width > most:
         raise ValueError(f"a width of more than {most:,}")
+
+
+def check_widths_in(pattern: str) -> None:
+    """Refuse a `%` or `format` pattern with a large number in it."""
+    for digits in re.findall(r"\d+", pattern):
+        check_width(MAX_WIDTH + 1 if len(digits) > len(str(MAX_WIDTH)) else int(digits))

@@ -1,4 +1,4 @@
-"""Methods that templates call on strings and lists, with CPython's meaning, and `"format" % value`.
+"""Methods that templates call on strings, lists and dicts, with CPython's meaning.
 
 Templates are written against Python: `split`, `strip` and `title` mean what `str` makes of them, keyword arguments and
 odd whitespace included. Changing a list or a dict in place is refused, as Jinja2's immutable sandbox refuses it.
@@ -6,51 +6,50 @@ odd whitespace included. Changing a list or a dict in place is refused, as Jinja
 
 from __future__ import annotations
 
-import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from app.templates.limits import MAX_WIDTH, TemplateFailure, check_size, check_width
+from app.templates.limits import check_size, check_width, check_widths_in
 from app.templates.values import UNDEFINED, unwrapped
 
-_OF_STR = frozenset(name for name in dir(str) if not name.startswith("_")) - {"encode", "maketrans"}
 _CHANGING = frozenset(
-    [
-        "add",
-        "append",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "popitem",
-        "remove",
-        "reverse",
-        "setdefault",
-        "sort",
-        "update",
-    ]
+    ["append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update"]
 )
+_METHODS: dict[type, frozenset[str]] = {
+    kind: frozenset(name for name in dir(kind) if not name.startswith("_")) - {"encode", "maketrans", "fromkeys"}
+    for kind in (str, list, tuple, dict)
+}
 _PADDING = frozenset(["center", "expandtabs", "ljust", "rjust", "zfill"])
-METHODS = _OF_STR | _CHANGING
+METHODS = frozenset().union(*_METHODS.values())
 
 
-def call_method(receiver: Any, name: str, line: int, *arguments: Any, **keywords: Any) -> Any:
-    """`receiver.name(*arguments)`; raises TemplateFailure without any value of the receiver in its text."""
-    try:
-        if isinstance(receiver, str) and name in _OF_STR:
-            return _call_on_string(str(receiver), name, arguments, keywords)
-        if isinstance(receiver, (list, tuple)) and name == "count":
-            return receiver.count(*arguments)
-        if isinstance(receiver, (list, tuple)) and name == "index":
-            return _index(receiver, *arguments)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise TemplateFailure(line, f".{name}(): {error}") from None
-    if name in _CHANGING and receiver is not UNDEFINED and not isinstance(receiver, str):
-        raise TemplateFailure(line, f".{name}(): a template may not change a value in place")
-    kind = "an undefined value" if receiver is UNDEFINED else type(receiver).__name__
-    raise TemplateFailure(line, f".{name}(): {kind} has no such method")
+def has_method(receiver: Any, name: str) -> bool:
+    """Whether `receiver` has a method `name` in Python that a template may know of."""
+    return name in _METHODS.get(type(receiver), ())
+
+
+def call_method(receiver: Any, name: str, *arguments: Any, **keywords: Any) -> Any:
+    """`receiver.name(*arguments)`; an error has no value of the receiver in its text."""
+    if not has_method(receiver, name):
+        kind = "an undefined value" if receiver is UNDEFINED else type(receiver).__name__
+        raise TypeError(f"{kind} has no such method")
+    if isinstance(receiver, str):
+        return _call_on_string(receiver, name, arguments, keywords)
+    if name in _CHANGING:
+        raise TypeError("a template may not change a value in place")
+    if name == "index":
+        return _index(receiver, *arguments)
+    return getattr(receiver, name)(*arguments, **keywords)
+
+
+def bound_method(receiver: Any, name: str) -> Callable[..., Any]:
+    """`receiver.name` without a call."""
+
+    def method(*arguments: Any, **keywords: Any) -> Any:
+        return call_method(receiver, name, *arguments, **keywords)
+
+    return method
 
 
 def _index(values: Sequence[Any], wanted: Any, *bounds: int) -> int:
@@ -91,28 +90,8 @@ class _BoundedFormatter(string.Formatter):
         return super().get_field(field_name, args, kwargs)
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        _check_widths_in(format_spec)
+        check_widths_in(format_spec)
         text = str(super().format_field(value, format_spec))
         self._length += len(text)
         check_size(self._length)
         return text
-
-
-def format_percent(pattern: str, line: int, value: Any) -> str:
-    """`pattern % value`; raises TemplateFailure."""
-    value = unwrapped(value)
-    try:
-        _check_widths_in(pattern)
-        if "*" in pattern:  # a width among the values
-            for item in value if isinstance(value, tuple) else (value,):
-                check_width(item)
-        text: str = pattern % value
-        check_size(len(text))
-        return text
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise TemplateFailure(line, f"%: {error}") from None
-
-
-def _check_widths_in(pattern: str) -> None:
-    for digits in re.findall(r"\d+", pattern):
-        check_width(MAX_WIDTH + 1 if len(digits) > len(str(MAX_WIDTH)) else int(digits))

@@ -1,169 +1,181 @@
 """A chat template written for Jinja2, rewritten so that minijinja gives the same text.
 
-minijinja has no hook for a method that it does not know, and hands an undefined value to Python as None. Both are
-decided by tokens alone, so the template is rewritten before it is compiled:
+`expression.py` rewrites expressions; here are the statements around them:
 
-    receiver.method(args)      -> __method(receiver|default(__undefined),"method",LINE,args)     `methods.METHODS`
-    value|filter(args)         -> value|default(__undefined)|__filter(LINE,args)                 filters of our own
-    value is test              -> value|default(__undefined) is test                             tests of our own
-    "format" % value           -> "format"|__format(LINE,value)
-    for a in values            -> for a in (values)|default(__undefined)|__iterate(LINE)
-    value|map(..)|tojson       -> value|map(..)|__generator(LINE)|tojson, which fails: Python's json takes no generator
-    raise_exception(message)   -> __raise(LINE,message)
-    {% generation %}           -> {% with %}, which prints its body and keeps its variables to itself
-    {% raw %} and a newline    -> {% raw +%}: Jinja2 never trims that newline
-    'a\\x41'                    -> the same string in escapes that minijinja reads
+    for a in values            -> for a in __iterate(LINE, values)
+    set x ... endset           -> the same with a scope inside, where Jinja2 has one, and filters as calls afterwards
+    filter f ... endfilter     -> a scope, a block that is set in it, and `{{ f(block) }}`
+    generation                 -> with, which prints its body and keeps its variables to itself
+    raw and a newline          -> raw +%}: Jinja2 never trims that newline
 
-A function call is a primary, so subscripts, chains and the precedence of filters stay what they were. Newlines are
-neither added nor removed: minijinja's line numbers are those of the template.
+Newlines are neither added nor removed: minijinja's line numbers are those of the template.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from app.templates.expression import Expression
-from app.templates.filters import FILTERS, TESTS
-from app.templates.lexer import Raw, Tag, Text, Token, normalised, pieces_of
-from app.templates.methods import METHODS
+from app.templates.code import Code
+from app.templates.expression import Expressions, Names
+from app.templates.lexer import Raw, Tag, Text, normalised, pieces_of
+from app.templates.limits import TemplateFailure
 
-UNDEFINED, METHOD, FORMAT, ITERATE, RAISE = "__undefined", "__method", "__format", "__iterate", "__raise"
-GENERATOR = "__generator"
-_GENERATORS = ("batch", "items", "map", "reject", "rejectattr", "select", "selectattr", "slice", "unique")
-_DEFAULT = f"|default({UNDEFINED})"
-_OWN_RAISE = re.compile(r"\b(?:macro|set)\s+raise_exception\b")
-
-
-def filter_with_line(name: str) -> str:
-    """The name under which filter `name` takes the template's line as its first argument."""
-    return f"__{name}"
+_OWN = re.compile(r"\b(?:macro|set|for)\s+(\w+)")
+_MACRO = re.compile(r"\bmacro\s+(\w+)")
+_NAMESPACE = re.compile(r"\bset\s+(\w+)\s*=\s*namespace\s*\(")
+_BLOCK = "__block"
 
 
 def rewrite(source: str) -> str:
-    """The text to compile instead of `source`; raises TemplateFailure where it is over a size limit."""
+    """The text to compile instead of `source`; raises TemplateFailure for what Jinja2 or a limit refuses."""
     source = normalised(source)
-    raise_is_ours = not _OWN_RAISE.search(source)
-    parts = []
-    for piece in pieces_of(source):
-        match piece:
-            case Text(text):
-                parts.append(text)
-            case Raw(opening, rest):
-                parts.append(opening + ("" if opening[-1] in "+-" else "+") + rest)
-            case Tag(opening, tokens, closing):
-                parts += [opening, _TagRewriter(tokens, raise_is_ours).text(), closing]
-    return "".join(parts)
-
-
-class _TagRewriter:
-    """One tag: the tokens, and for each what goes before it, instead of it and after it."""
-
-    def __init__(self, tokens: Sequence[Token], raise_is_ours: bool) -> None:
-        self._all = tokens
-        self._expression = Expression(tokens)
-        self._raise_is_ours = raise_is_ours
-        self._tokens = self._expression.tokens
-        self._before = [""] * len(self._tokens)
-        self._instead = [_string(t.text) if t.kind == "string" else t.text for t in self._tokens]
-        self._after = [""] * len(self._tokens)
-
-    def text(self) -> str:
-        if len(self._tokens) == 1 and self._expression.at(0, "generation", "endgeneration"):
-            self._instead[0] = self._tokens[0].text.replace("generation", "with")
-        for i in range(len(self._tokens)):
-            self._method(i)
-            self._test(i)
-            self._filter(i)
-            self._raise(i)
-        for i in reversed(range(len(self._tokens))):  # inner ones first, and around what the methods have become
-            self._format(i)
-        self._for()
-        count = iter(range(len(self._tokens)))
-        return "".join(t.text if t.kind == "space" else self._edited(next(count)) for t in self._all)
-
-    def _edited(self, i: int) -> str:
-        return self._before[i] + self._instead[i] + self._after[i]
-
-    def _open_call(self, bracket: int, line: int) -> None:
-        """The bracket that opens the arguments of a call gets the line as first argument."""
-        self._instead[bracket] = f"({line}" if self._expression.at(bracket + 1, ")") else f"({line},"
-
-    def _method(self, dot: int) -> None:
-        e, name, bracket = self._expression, dot + 1, dot + 2
-        if not (e.at(dot, ".") and dot > 0 and e.is_name(name) and e.at(bracket, "(") and bracket in e.partner):
-            return
-        method = self._tokens[name]
-        if method.text in METHODS:
-            start = e.chain_start(dot - 1)
-            self._before[start] = f"{METHOD}(" + self._before[start]
-            self._instead[dot] = _DEFAULT
-            self._instead[name] = f',"{method.text}",{method.line}'
-            self._instead[bracket] = "" if e.at(bracket + 1, ")") else ","
-
-    def _test(self, i: int) -> None:
-        e = self._expression
-        name = i + 2 if e.at(i + 1, "not") else i + 1
-        if i > 0 and e.at(i, "is") and not e.at(i - 1, ".", "|") and e.at(name, *TESTS):
-            self._before[i] = f"{_DEFAULT} " + self._before[i]
-
-    def _filter(self, pipe: int) -> None:
-        e, name = self._expression, pipe + 1
-        if pipe > 0 and e.at(pipe, "|") and e.at(name, *FILTERS):
-            called = self._tokens[name]
-            self._before[pipe] += _DEFAULT
-            if called.text == "tojson" and e.filter_that_ends(pipe - 1) in _GENERATORS:
-                self._before[pipe] += f"|{GENERATOR}({called.line})"
-            self._instead[name] = filter_with_line(called.text)
-            if e.at(name + 1, "("):
-                self._open_call(name + 1, called.line)
-            else:
-                self._instead[name] += f"({called.line})"
-
-    def _format(self, percent: int) -> None:
-        e = self._expression
-        if e.at(percent, "%") and e.is_string(percent - 1) and percent + 1 < len(e):
-            last = e.operand_end(percent + 1)
-            self._instead[percent] = f"|{FORMAT}({self._tokens[percent].line},"
-            if e.partner.get(percent + 1) == last and e.at(percent + 1, "("):
-                self._default_each(percent + 2, last)
-            else:
-                self._after[last] += _DEFAULT
-            self._after[last] += ")"
-
-    def _default_each(self, first: int, end: int) -> None:
-        """Each of the comma-separated expressions in `first` to `end` (without) keeps an undefined value."""
-        e = self._expression
-        while first < end:
-            comma = min(e.next_outside_brackets(first, ","), end)
-            self._before[first] = "(" + self._before[first]
-            self._after[comma - 1] += f"){_DEFAULT}"
-            first = comma + 1
-
-    def _raise(self, i: int) -> None:
-        e = self._expression
-        if self._raise_is_ours and e.at(i, "raise_exception") and e.at(i + 1, "(") and not e.at(i - 1, ".", "|"):
-            self._instead[i] = RAISE
-            self._open_call(i + 1, self._tokens[i].line)
-
-    def _for(self) -> None:
-        e = self._expression
-        if not e.at(0, "for"):
-            return
-        first = e.next_outside_brackets(1, "in") + 1
-        if first < len(e):
-            last = e.next_outside_brackets(first, "if", "recursive") - 1
-            self._before[first] = "(" + self._before[first]
-            self._after[last] += f"){_DEFAULT}|{ITERATE}({self._tokens[first].line})"
-
-
-def _string(literal: str) -> str:
-    """A string literal with escapes as Python reads them; what Python cannot read stays for minijinja to report."""
-    if "\\" not in literal:
-        return literal
+    names = Names(*(frozenset(found.findall(source)) for found in (_OWN, _MACRO, _NAMESPACE)))
     try:
-        value = literal[1:-1].encode("ascii", "backslashreplace").decode("unicode-escape")
-    except UnicodeDecodeError:
-        return literal
-    return json.dumps(value, ensure_ascii=False) + "\n" * literal.count("\n")  # the value has its own; lines must stay
+        return "".join(_Rewriter(names).pieces(source))
+    except RecursionError:
+        raise TemplateFailure(None, "expressions nested too deeply") from None
+
+
+@dataclass
+class _Block:
+    """An open block: the statement that ends it, what that becomes, and whether a loop has been left early in it."""
+
+    end: str
+    becomes: list[str]
+    jumped: bool = False
+
+
+class _Rewriter:
+    """What a template's tags become."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._open: list[_Block] = []
+
+    def pieces(self, source: str) -> Iterator[str]:
+        """The rewritten template, piece by piece."""
+        for piece in pieces_of(source):
+            match piece:
+                case Text(text):
+                    yield text
+                case Raw(opening, rest):
+                    yield opening + ("" if opening[-1] in "+-" else "+") + rest
+                case Tag(opening, tokens, closing):
+                    code = Expressions(tokens, self._names)
+                    if opening.startswith("{{"):
+                        text = code.items().text
+                        yield f"{opening} {text}{code.end()} {closing}"
+                    else:
+                        statements = self._statements(code)
+                        statements[-1] += code.end()
+                        yield f"{opening} " + " %}{% ".join(statements) + f" {closing}"
+
+    def _statements(self, code: Expressions) -> list[str]:
+        """The statements that one becomes; the template's whitespace signs go before the first and after the last."""
+        line, name = code.line, code.take("name")
+        match name:
+            case "if":
+                return self._block("endif", f"if {code.items().text}")
+            case "elif":
+                return [f"elif {code.items().text}"]
+            case "else" if self._open and self._open[-1].end == "endfor":
+                if self._open[-1].jumped:  # Jinja2 runs it after a loop in which every round was left early
+                    raise TemplateFailure(line, "`else` of a loop with `break` or `continue`")
+                self._open[-1].becomes = ["endwith", "endfor"]
+                return ["else", "with"]
+            case "for":
+                return self._block("endfor", self._for(code, line))
+            case "set":
+                return self._set(code, line)
+            case "filter":
+                filtered = code.filters(Code(_BLOCK, "string")).text.replace("\n", " ")
+                self._open.append(_Block("endfilter", [f"endset %}}{{{{ __text({line}, {filtered}) }}}}{{% endwith"]))
+                return ["with", f"set {_BLOCK}"]
+            case "macro":
+                return self._block("endmacro", f"macro {code.take('name')}{_signature(code)}")
+            case "call":
+                signature = _signature(code) if code.at("(") else ""
+                return self._block("endcall", f"call{signature} {code.expression().text}")
+            case "with":
+                return self._block("endwith", self._with(code))
+            case "generation":
+                self._open.append(_Block("endgeneration", ["endwith"]))
+                return ["with"]
+            case "break" | "continue":
+                for block in reversed(self._open):
+                    if block.end == "endfor":
+                        block.jumped = True
+                        break
+                return [name]
+            case "else":
+                return [name]
+        if self._open and self._open[-1].end == name:
+            return self._open.pop().becomes
+        raise TemplateFailure(line, f"the statement `{name}` is unknown or out of place")
+
+    def _block(self, end: str, statement: str) -> list[str]:
+        """A statement that is the same in both, up to its end."""
+        self._open.append(_Block(end, [end]))
+        return [statement]
+
+    def _for(self, code: Expressions, line: int) -> str:
+        target, count = _targets(code)
+        code.expect("in")
+        values = code.items("recursive", conditional=False)
+        text = f"for {target} in __iterate({line}, {values.argument()}{f', {count}' if count > 1 else ''})"
+        if code.skip("if"):
+            text += f" if {code.expression().operand()}"
+        return text + (" recursive" if code.skip("recursive") else "")
+
+    def _set(self, code: Expressions, line: int) -> list[str]:
+        target, count = _targets(code)
+        if code.skip("="):
+            value = code.items()
+            text = f"__unpack({line}, {value.argument()}, {count})" if count > 1 else value.text
+            base, _, attribute = target.partition(".")
+            if attribute and any(block.end in ("endmacro", "endcall") for block in self._open):
+                # A macro knows those variables outside that it reads
+                return [f"if {base}", "endif", f"set {target} = {text}"]
+            return [f"set {target} = {text}"]
+        value = code.filters(Code(_BLOCK, "string")) if code.skip("|") else Code(_BLOCK, "string")
+        self._open.append(_Block("endset", ["endwith", "endset", f"set {target} = {value.text}".replace("\n", " ")]))
+        return [f"set {_BLOCK}", "with"]
+
+    def _with(self, code: Expressions) -> str:
+        targets, values = [], []
+        while code.at_kind("name"):
+            targets.append(code.take("name"))
+            code.expect("=")
+            values.append(code.expression())
+            if not code.skip(","):
+                break
+        if len(targets) > 1:  # every value is that outside, also of a name that is set here
+            return f"with ({', '.join(targets)}) = ({', '.join(value.argument() for value in values)})"
+        return f"with {targets[0]} = {values[0].text}" if targets else "with"
+
+
+def _targets(code: Expressions) -> tuple[str, int]:
+    """The names that are assigned to, as text, and how many they are (1 for `a`, 2 for `a, b`)."""
+    bracketed = code.skip("(")
+    names = [code.take("name")]
+    if code.skip("."):
+        return f"{names[0]}.{code.take('name')}", 1
+    while code.skip(","):
+        names.append(code.take("name"))
+    if bracketed:
+        code.expect(")")
+    return f"({', '.join(names)})" if len(names) > 1 else names[0], len(names)
+
+
+def _signature(code: Expressions) -> str:
+    """The parameters of a macro or a call block."""
+    code.expect("(")
+    parameters = []
+    while not code.skip(")"):
+        name = code.take("name")
+        parameters.append(f"{name}={code.expression().text}" if code.skip("=") else name)
+        if not code.at(")"):
+            code.expect(",")
+    return f"({', '.join(parameters)})"

