@@ -1,4 +1,4 @@
-"""The events of a reply, gathered and drawn about twelve times a second.
+"""The events of a reply, gathered and drawn ten times a second.
 
 Drawing costs a layout and a repaint however little there is to draw, so a fast model is drawn in fewer, larger pieces
 and leaves the processor to itself. Everything that the status line says of a running reply is measured here.
@@ -16,7 +16,7 @@ from app.chat.session import Added, Change, Finished
 from app.ui.widgets.conversation import ConversationView
 from app.ui.widgets.status import StatusLine
 
-DRAW_EVERY_S = 0.08
+DRAW_EVERY_S = 0.1
 
 
 class ReplyFeed:

@@ -21,9 +21,16 @@ WINDOW, STEP = 30, 10  # messages
 Place = Callable[[Message], tuple[int, int]]
 
 
+class Blank(Vertical):
+    """A container that is painted as its background at once, in place of row by row."""
+
+    BLANK = True
+
+
 class ConversationView(VerticalScroll, can_focus=False):
     """Shows a path of messages. `place` tells which branch a message is of how many."""
 
+    BLANK = True
     DEFAULT_CSS = """
     ConversationView {
         scrollbar-size-vertical: 1;
@@ -41,7 +48,7 @@ class ConversationView(VerticalScroll, can_focus=False):
         self._moving = False  # the window is being moved; scrolling meanwhile moves nothing
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="messages"):  # at least as high as the view: an anchored one would scroll short text down
+        with Blank(id="messages"):  # at least as high as the view: an anchored one would scroll short text down
             yield Static(id="earlier", classes="elsewhere")
             yield Static(id="later", classes="elsewhere")
 
