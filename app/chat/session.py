@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from app.backends.base import Answer, ChatRequest, Event, Generated, PromptPiece, Thinking, ToolCall
-from app.chat.conversation import Conversation, Message, Session, new_message, new_session
+from app.chat.conversation import Conversation, Message, Session, State, new_message, new_session
 from app.chat.host import BackendHost
 from app.chat.saver import Saver
 from app.chat.text import well_formed
@@ -253,7 +253,9 @@ class _ReplyInProgress:
     """What of a reply there is, as a message, and the times that a person sees."""
 
     def __init__(self, message: Message, show: Show) -> None:
-        self.message = message
+        self._begun = message
+        self._state: State = message.state
+        self._notices: tuple[str, ...] = ()
         self._show = show
         self._turn: Turn | None = None
         self._tokens = 0
@@ -262,7 +264,21 @@ class _ReplyInProgress:
 
     def begin(self, turn: Turn) -> None:
         self._turn = turn
-        self.message = replace(self.message, model=turn.backend.model)
+        self._begun = replace(self._begun, model=turn.backend.model)
+
+    @property
+    def message(self) -> Message:
+        """The reply as a message, as far as it has come."""
+        reply = self._turn.reply if self._turn else Reply()
+        return replace(
+            self._begun,
+            content=reply.answer,
+            thinking=reply.thinking,
+            tool_calls=reply.tool_calls,
+            notices=(*reply.notices, *self._notices),
+            state=self._state,
+            timing=dict(self._timing),
+        )
 
     async def run(self) -> None:
         assert self._turn is not None
@@ -279,28 +295,13 @@ class _ReplyInProgress:
                 self._thinking_since = time.monotonic()
             case Answer() | ToolCall():
                 self._stop_thinking()
-        assert self._turn is not None
-        self.message = _with_reply(self.message, self._turn.reply, self._timing)
         self._show(event)
 
-    def end(self, state: Any, *notices: str) -> None:
+    def end(self, state: State, *notices: str) -> None:
         self._stop_thinking()
-        if self._turn:
-            self.message = _with_reply(self.message, self._turn.reply, self._timing)
-        self.message = replace(self.message, state=state, notices=(*self.message.notices, *notices))
+        self._state, self._notices = state, notices
 
     def _stop_thinking(self) -> None:
         if self._thinking_since is not None and "thinking_s" not in self._timing:
             self._timing["thinking_s"] = time.monotonic() - self._thinking_since
             self._timing["thinking_tokens"] = self._tokens
-
-
-def _with_reply(message: Message, reply: Reply, timing: Mapping[str, float]) -> Message:
-    return replace(
-        message,
-        content=reply.answer,
-        thinking=reply.thinking,
-        tool_calls=reply.tool_calls,
-        notices=reply.notices,
-        timing=dict(timing),
-    )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
-from app.backends.base import Answer, Done, Generated, Notice, Progress, Thinking, ToolCall
+from app.backends.base import Answer, Generated, Progress, Thinking, ToolCall
 from app.chat.conversation import Message
 from app.chat.session import Added, Change, Finished
 from app.ui.widgets.conversation import ConversationView
@@ -29,7 +30,7 @@ class ReplyFeed:
         self._status = status
         self._on_added = on_added
         self._waiting: list[Change] = []
-        self._reply_id = ""
+        self._reply: Message | None = None  # while it is written, with what has been drawn of it
         self._tokens = 0
         self._first_token_at: float | None = None
         self._thinking_since: float | None = None
@@ -62,41 +63,51 @@ class ReplyFeed:
             waiting, self._waiting = self._waiting, []
             for change in waiting:
                 await self._show(change)
-            if waiting and self._reply_id and self._first_token_at is not None:
+            if self._reply:
+                self._conversation.remember(self._reply)  # a view that is mounted later shows all of it
+            if waiting and self._reply and self._first_token_at is not None:
                 self._tell_speed(self._first_token_at)
 
     async def _show(self, change: Change) -> None:
-        view = self._conversation.view(self._reply_id)
+        reply = self._reply
+        view = self._conversation.view(reply.id) if reply else None
         match change:
             case Added(message):
                 await self._conversation.add(message)
                 await self._on_added(message)
                 if message.role == "assistant":
-                    self._reply_id = message.id
+                    self._reply = message
             case Finished(message):
                 await self._conversation.replace(message)
                 self._tell_end(message)
             case Progress(stage, done, total):
                 amount = f" {100 * done // total} %" if total else ""
                 self._status.change(activity=f"{stage}{amount}")
-            case Thinking(text):
+                if view:
+                    view.tell_activity(f"{stage}{amount}")
+            case Thinking(text) if reply:
                 self._status.change(activity="thinking")
+                self._reply = replace(reply, thinking=reply.thinking + text)
                 if view:
                     view.add_thinking(text, self._tokens)
-            case Answer(text):
+            case Answer(text) if reply:
                 self._stop_thinking()
                 self._status.change(activity="writing")
+                self._reply = replace(reply, content=reply.content + text)
                 if view:
                     view.add_answer(text)
-            case ToolCall():
+            case ToolCall() if reply:
                 self._stop_thinking()
-            case Notice() | Done():
-                pass  # part of the message, which is shown again when it is finished
+                self._reply = replace(reply, tool_calls=(*reply.tool_calls, change))
+                if view:
+                    view.add_tool_call(change)
+            case _:
+                pass  # a notice is part of the message, which is shown again when it is finished
 
     def _stop_thinking(self) -> None:
         if self._thinking_since is None:
             return
-        if view := self._conversation.view(self._reply_id):
+        if self._reply and (view := self._conversation.view(self._reply.id)):
             view.end_thinking(time.monotonic() - self._thinking_since, self._tokens)
         self._thinking_since = None
 
@@ -109,7 +120,7 @@ class ReplyFeed:
         """What the engine itself measured, in place of what was seen from here."""
         timing = message.timing
         steps, seconds = timing.get("generated_tokens", 0) - 1, timing.get("decode_s", 0.0)
-        self._reply_id = ""
+        self._reply = None
         self._status.change(activity="", speed=steps / seconds if steps > 0 and seconds > 0 else None)
 
 

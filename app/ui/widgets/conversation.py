@@ -92,11 +92,16 @@ class ConversationView(VerticalScroll, can_focus=False):
         assert view is not None
         return view
 
+    def remember(self, message: Message) -> None:
+        """`message` has changed, and its view, if it has one, shows that already."""
+        for index in reversed(range(len(self._path))):
+            if self._path[index].id == message.id:
+                self._path[index] = message
+                return
+
     async def replace(self, message: Message) -> None:
         """`message` has changed."""
-        for index, old in enumerate(self._path):
-            if old.id == message.id:
-                self._path[index] = message
+        self.remember(message)
         if view := self.view(message.id):
             await view.show(message, self._place(message))
 

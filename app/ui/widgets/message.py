@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from app.chat.conversation import Message, State
 from app.cli.terminal import escape_controls
+from app.templates.reply import ToolCall
 from app.ui.keymap import bindings
 from app.ui.markdown.body import MarkdownBody
 from app.ui.names import shown_model
@@ -42,14 +43,15 @@ class MessageView(Vertical, can_focus=True):
         height: auto;
         padding: 0 1 0 1;
         margin: 0 0 1 0;
-        border-left: outer transparent;
-        &.user { border-left: outer $primary-muted; }
+        max-width: 124;
+        border-left: blank $background;
+        &.user { border-left: vkey $primary; }
         &:focus { border-left: outer $accent; }
-        .who { color: $text-muted; text-style: bold; height: 1; }
+        .who { color: $text-muted; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         .said { height: auto; }
         .notice { color: $text-warning; height: auto; }
         .failed { color: $text-error; }
-        .measured { color: $text-disabled; height: auto; }
+        .activity { color: $text-accent; height: auto; }
     }
     """
 
@@ -61,6 +63,7 @@ class MessageView(Vertical, can_focus=True):
         self._whole = False  # a long message of a person is unfolded
         self._body: MarkdownBody | None = None
         self._thinking: ThinkingPane | None = None
+        self._activity: Static | None = None
 
     @property
     def message_id(self) -> str:
@@ -79,7 +82,7 @@ class MessageView(Vertical, can_focus=True):
         if said.role == "user":
             yield Static(self._typed(), classes="said", markup=False)
             return
-        self._thinking = self._body = None
+        self._thinking = self._body = self._activity = None
         if said.thinking.strip():
             yield self._new_thinking(said)
         if said.content:
@@ -99,11 +102,28 @@ class MessageView(Vertical, can_focus=True):
 
     # A reply that is being written
 
+    def tell_activity(self, activity: str) -> None:
+        """What is done before the reply begins, such as loading the model; shown until something is said."""
+        if self._thinking is not None or self._body is not None:
+            return
+        line = Content(f"{escape_controls(activity)} …")
+        if self._activity is None:
+            self._activity = Static(line, classes="activity", markup=False)
+            self.mount(self._activity)
+        else:
+            self._activity.update(line)
+
+    def _end_activity(self) -> None:
+        if self._activity is not None:
+            self._activity.remove()
+            self._activity = None
+
     def add_thinking(self, text: str, tokens: int) -> None:
         """The next piece of the thinking; `tokens` of the reply so far."""
         if self._thinking is None:
             if not text.strip():
                 return
+            self._end_activity()
             self._thinking = ThinkingPane(live=True)
             self._thinking.set_reactive(ThinkingPane.opened, self._thinking_open)
             self.mount(self._thinking)
@@ -112,9 +132,15 @@ class MessageView(Vertical, can_focus=True):
     def add_answer(self, text: str) -> None:
         """The next piece of the answer."""
         if self._body is None:
+            self._end_activity()
             self._body = MarkdownBody()
             self.mount(self._body)
         self._body.append(text)
+
+    def add_tool_call(self, call: ToolCall) -> None:
+        """A whole call; what the model says after it is text below it."""
+        self._end_activity()
+        self.mount(ToolCallPane(call))
 
     async def show(self, message: Message, place: tuple[int, int]) -> None:
         """Make the view anew from `message`."""
@@ -146,7 +172,9 @@ class MessageView(Vertical, can_focus=True):
         who = "You" if self._said.role == "user" else escape_controls(shown_model(self._said.model)) or "Reply"
         number, count = self._place
         branch = f"  ‹ {number}/{count} ›" if count > 1 else ""
-        return Content(f"{who}{branch}  {_clock(self._said.created)}")
+        measured = speed(self._said.timing) if self._said.state != "streaming" else ""
+        about = " · ".join(part for part in (_clock(self._said.created), measured) if part)
+        return Content.assemble((f"{who}{branch}", "bold"), f"  {about}")
 
     def _typed(self) -> Content:
         text = escape_controls(self._said.content)
@@ -165,8 +193,6 @@ class MessageView(Vertical, can_focus=True):
         lines = [] if said.state == "error" and said.notices else [_ENDS[said.state]] if said.state in _ENDS else []
         for line in [*lines, *said.notices]:
             yield Static(Content(escape_controls(line)), classes=f"notice{failed}", markup=False)
-        if measured := speed(said.timing):
-            yield Static(Content(measured), classes="measured", markup=False)
 
 
 def speed(timing: Mapping[str, float]) -> str:

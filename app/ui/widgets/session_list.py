@@ -30,7 +30,7 @@ class SessionList(OptionList):
         padding: 1 0 0 0;
         background: $background;
         scrollbar-size-vertical: 1;
-        &:focus { border: none; border-right: vkey $border; }
+        &:focus { border: none; border-right: vkey $border; background-tint: transparent; }
     }
     """
 
@@ -58,7 +58,7 @@ class SessionList(OptionList):
         ids = [summary.session.id for summary in summaries]
         self.set_options([Option(self._line(summary), id=summary.session.id) for summary in summaries])
         if not ids:
-            self.add_option(Option(Content.styled("No chats yet", "dim"), disabled=True))
+            self.add_option(Option(Content("  No chats yet"), disabled=True))
         else:
             self.highlighted = ids.index(wanted) if wanted in ids else 0
 

@@ -51,7 +51,7 @@ class ThinkingPane(Vertical):
         """More was thought; `tokens` of the reply so far, 0 where that is not known."""
         self._text += text
         self._tokens = tokens
-        if self.opened:
+        if self.opened and self.is_mounted:  # before that the line is not there yet, which the text belongs under
             self._lay_out()
 
     def finish(self, seconds: float | None, tokens: int) -> None:

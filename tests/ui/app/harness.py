@@ -50,8 +50,12 @@ class ScriptedBackend:
                 if event is HOLD:
                     self.held.set()
                     await self._released.wait()
+                    self._released.clear()
+                    self.held.clear()
                 elif isinstance(event, BaseException):
                     raise event
+                elif callable(event):
+                    event()
                 else:
                     yield Generated(number + 1)
                     yield event  # type: ignore[misc]

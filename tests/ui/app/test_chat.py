@@ -8,7 +8,7 @@ import hashlib
 from textual import events
 
 from app.backends.base import Answer, Notice, Thinking, ToolCall
-from app.chat.conversation import Message
+from app.chat.conversation import Message, new_message
 from app.chat.store import Store
 from app.errors import BackendError
 from app.ui.actions import ACTIONS, slash_commands
@@ -326,6 +326,30 @@ def test_a_long_chat_mounts_a_window_and_both_ends_are_reached() -> None:
                 await pilot.pause(0.02)
             await pilot.press("ctrl+end")
             await until(pilot, lambda: "question 59" in shown(app))
+
+    run(work)
+
+
+def test_a_reply_whose_view_was_out_of_the_window_is_whole_when_it_is_looked_at_again() -> None:
+    async def work() -> None:
+        backend = ScriptedBackend([Answer("alpha"), HOLD, Answer(" beta"), HOLD])
+        async with running(backend) as (app, pilot):
+            chat = screen(app).chat
+            for number in range(40):
+                chat.conversation.put(new_message(chat.conversation.leaf_id, "user", f"line {number}"))
+                chat.conversation.leaf_id = chat.conversation.messages()[-1].id
+            await screen(app).show_chat(chat)
+            await send(app, pilot, "q")
+            await until(pilot, lambda: backend.held.is_set() and "alpha" in shown(app))
+            await pilot.press("ctrl+home")
+            await until(pilot, lambda: "line 0" in shown(app))
+            backend.release()
+            await until(pilot, lambda: not backend.held.is_set())
+            await until(pilot, backend.held.is_set)
+            await pilot.pause(0.3)
+            await pilot.press("ctrl+end")
+            await until(pilot, lambda: "alpha beta" in shown(app))
+            assert screen(app).replying
 
     run(work)
 
