@@ -24,12 +24,12 @@ _CLEAR_LINE = "\r\x1b[K"
 class PlainOutput:
     """Shows the events of a reply as they come; closing its stdout makes the next answer raise BrokenPipeError."""
 
-    def __init__(self, *, show_answer: bool = True, show_thinking: bool = False) -> None:
+    def __init__(self, *, show_answer: bool = True, show_thinking: bool = False, draw: bool = True) -> None:
         self._out: TextIO = sys.stdout or io.StringIO()  # None where the caller closed it
         self._err: TextIO = sys.stderr or io.StringIO()
         self._show_answer = show_answer
         self._show_thinking = show_thinking
-        self._draws_progress = is_terminal(self._err)
+        self._draws_progress = draw and is_terminal(self._err)
         self._progress_drawn = False
         self._unfinished: TextIO | None = None  # the stream whose last line has no newline yet
 

@@ -33,11 +33,13 @@ class Desk:
     leaving          the person wants to quit
     """
 
-    def __init__(self, saver: Saver, host: BackendHost, flags: Mapping[str, Any]) -> None:
+    def __init__(self, saver: Saver, host: BackendHost, flags: Mapping[str, Any], plain: bool) -> None:
+        """`plain`: no control codes, whatever the terminal knows."""
         self.saver = saver
         self.host = host
         self.source: Source | None = None  # set before anything is read
-        self.output = PlainOutput(show_thinking=True)  # whether to show it is decided for each reply
+        self.output = PlainOutput(show_thinking=True, draw=not plain)  # whether to show it is decided for each reply
+        self.plain = plain
         self.draft = ""
         self.attached: list[str] = []
         self.editing: str | None = None

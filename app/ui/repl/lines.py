@@ -92,7 +92,7 @@ class LineSource:
             line, self._at_start = line.removeprefix(_MARK), False
         if self._at_terminal and len(line) >= TERMINAL_LINE_BYTES:
             self._say(
-                f"a terminal takes {TERMINAL_LINE_BYTES:,} bytes in a line and may have dropped the rest; /editor"
+                f"a terminal drops what is beyond {TERMINAL_LINE_BYTES:,} bytes of a line; /editor takes any text"
             )
         return as_typed(line.decode("utf-8", "surrogateescape")).rstrip("\r\n")
 

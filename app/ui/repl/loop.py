@@ -60,12 +60,12 @@ def run_repl(flags: Mapping[str, Any], wanted: str | None = None, plain: bool = 
 
 
 async def _run(flags: Mapping[str, Any], wanted: str | None, plain: bool) -> int:
-    repl = Repl(flags)
+    repl = Repl(flags, plain)
     code = 0
     try:
         with _signals(repl) as ended_by:
             try:
-                await repl.run(repl.source(plain), wanted)
+                await repl.run(repl.source(), wanted)
             except asyncio.CancelledError:
                 if not ended_by:
                     raise
@@ -88,11 +88,12 @@ def _leave_at_once(code: int) -> None:
 class Repl:
     """Inside a running loop. `handlers` holds a method for every slash command, by the id of the action."""
 
-    def __init__(self, flags: Mapping[str, Any]) -> None:
+    def __init__(self, flags: Mapping[str, Any], plain: bool) -> None:
+        """`plain`: bare lines without control codes, whatever the terminal knows."""
         self._at_prompt = False
         self._saver = Saver(Store.open_default, self._notify, self._saving_changed)
         self._host = BackendHost()
-        self.desk = Desk(self._saver, self._host, flags)
+        self.desk = Desk(self._saver, self._host, flags, plain)
         groups = (ChatCommands, ReplyCommands, SettingCommands, DraftCommands)
         owners = [self, *(group(self.desk) for group in groups)]
         self.handlers = {
@@ -101,10 +102,10 @@ class Repl:
             for name in (f"action_{action.id}",)
         }
 
-    def source(self, plain: bool) -> Source:
+    def source(self) -> Source:
         """The prompt of a terminal, or bare lines where there is none or they are asked for."""
         history = InputHistory.default()
-        if plain or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        if self.desk.plain or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
             return LineSource(self.desk.say, history)
         from app.ui.repl.prompt import PromptSource  # noqa: PLC0415 - prompt-toolkit, only where it is used
 

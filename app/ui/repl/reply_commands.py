@@ -97,7 +97,8 @@ class ReplyCommands:
         return reply
 
     def _copy(self, text: str) -> None:
-        self._desk.say(copy_text(text, _to_terminal if is_terminal(sys.stdout) else None).said)
+        by_terminal = is_terminal(sys.stdout) and not self._desk.plain
+        self._desk.say(copy_text(text, _to_terminal if by_terminal else None).said)
 
     async def _switch(self, step: int, at_end: str) -> None:
         """Turn to the branch before or after, where the path branched last; another window may have added some."""

@@ -89,7 +89,7 @@ class Talker:
         source = Entries(list(entries), edits, capture=self._capsys.readouterr)
 
         async def run() -> loop.Repl:
-            repl = loop.Repl({"model": "scripted", **flags})
+            repl = loop.Repl({"model": "scripted", **flags}, plain=False)
             try:
                 await repl.run(source, wanted)
             finally:

@@ -113,6 +113,13 @@ class Terminal:
         self.expect(answer)
         self.prompt()
 
+    def ask_line(self, text: str, answer: str) -> None:
+        """The same where the terminal itself takes the line."""
+        self.clear()
+        self.type(text + "\n")
+        self.expect(answer)
+        self.prompt()
+
     def prompt(self) -> None:
         """Wait for an empty prompt in the last line."""
         begun = time.monotonic()
