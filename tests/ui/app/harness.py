@@ -32,6 +32,7 @@ class ScriptedBackend:
         self.facts: dict[str, Any] = {"ctx": 4096, "threads": 2}
         self.requests: list[ChatRequest] = []
         self.cancelled = 0
+        self.holds = 0  # how often a script has waited
         self._scripts = list(scripts) or [[Answer("yes")]]
         self._released = asyncio.Event()
         self.held = asyncio.Event()
@@ -48,6 +49,7 @@ class ScriptedBackend:
         try:
             for number, event in enumerate(script):
                 if event is HOLD:
+                    self.holds += 1
                     self.held.set()
                     await self._released.wait()
                     self._released.clear()

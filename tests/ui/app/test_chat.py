@@ -344,9 +344,8 @@ def test_a_reply_whose_view_was_out_of_the_window_is_whole_when_it_is_looked_at_
             await pilot.press("ctrl+home")
             await until(pilot, lambda: "line 0" in shown(app))
             backend.release()
-            await until(pilot, lambda: not backend.held.is_set())
-            await until(pilot, backend.held.is_set)
-            await pilot.pause(0.3)
+            await until(pilot, lambda: backend.holds == 2)
+            await until(pilot, lambda: " beta" in screen(app).conversation.path[-1].content)
             await pilot.press("ctrl+end")
             await until(pilot, lambda: "alpha beta" in shown(app))
             assert screen(app).replying
