@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.templates.methods import METHODS
-
 UNDEFINED = "__undefined"
-Kind = Literal["string", "markup", "integer", "boolean", "none", "macros", "value", "unknown"]
+Kind = Literal["string", "markup", "mixed", "integer", "boolean", "none", "macros", "value", "unknown"]
 _RESULTS: dict[Kind, frozenset[str]] = {  # of filters and methods, whatever they are applied to
     "string": frozenset(
         [
@@ -31,7 +29,9 @@ _RESULTS: dict[Kind, frozenset[str]] = {  # of filters and methods, whatever the
     "integer": frozenset(["count", "find", "index", "length", "rfind", "rindex", "wordcount"]),
     "boolean": frozenset(["endswith", "startswith"]),
 }
-_MARKUP_STAYS = frozenset(["capitalize", "center", "indent", "lower", "string", "trim", "upper"])
+_MARKUP_STAYS = frozenset(
+    ["capitalize", "center", "indent", "lower", "lstrip", "rstrip", "string", "strip", "swapcase", "trim", "upper"]
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ class Code:
     """Code for minijinja, and what is certain of its value.
 
     A "value" is anything but minijinja's own undefined, and "unknown" anything. "markup" is text after the filter
-    `safe`, and "macros" a list with a macro in it, which Python cannot hold. `whole` code needs no brackets where it
-    is an operand. `name` is what it consists of, if that is one name, and `literal` the value of a string literal.
+    `safe`, "mixed" what may be that, and "macros" a list with a macro in it, which Python cannot hold. `whole` code
+    needs no brackets where it is an operand. `name` is what it consists of, if that is one name, and `literal` the
+    value of a string literal.
     """
 
     text: str
@@ -61,6 +62,8 @@ class Code:
 def common_kind(first: Code, *others: Code) -> Kind:
     """What is certain of a value that is one of several."""
     kinds = {code.kind for code in (first, *others)}
+    if len(kinds) > 1 and not kinds.isdisjoint(("markup", "mixed")):
+        return "mixed"
     return first.kind if len(kinds) == 1 else "unknown" if "unknown" in kinds else "value"
 
 
@@ -72,9 +75,9 @@ def kind_of_result(name: str, value: Code) -> Kind:
 
 
 def compares_as_python(operator: str, left: Code, right: Code) -> bool:
-    """Whether minijinja compares as Python does. It takes a dict's methods for items."""
+    """Whether minijinja compares as Python does. Its `in` takes methods for items, and numbers for empty."""
     if operator in ("in", "not in"):
-        return left.literal is not None and left.literal not in METHODS
+        return left.kind == right.kind == "string"
     if left.kind == right.kind == "integer":
         return True
     if operator not in ("==", "!="):

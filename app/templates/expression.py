@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from app.templates.code import Code, Kind, common_kind, compares_as_python, kind_of_result
+from app.templates.code import UNDEFINED, Code, Kind, common_kind, compares_as_python, kind_of_result
 from app.templates.filters import FILTERS
 from app.templates.lexer import Token
 from app.templates.limits import TemplateFailure
@@ -26,9 +26,11 @@ _FUNCTIONS = frozenset(["dict", "range", "raise_exception", "strftime_now"])
 _NATIVE_TESTS = frozenset(["string", "mapping", "none", "true", "false", "boolean"])
 _LOOP_INTEGERS = frozenset(["index", "index0", "length", "revindex", "revindex0", "depth", "depth0"])
 _ARGUMENTS_OF_MACROS = ("varargs", "kwargs")
+_WORDS = ("and", "if", "in", "is", "not", "or", "else")
 _MAX_INTEGER = 1 << 31  # literals below are added natively; sums of them fit minijinja's integers
 _NATIVE_SUMS: tuple[Kind, ...] = ("string", "macros", "integer")
-# Comparisons, and the functions for two operands; `__compare` is for more
+_MAX_REPEATED = 200  # characters; longer operands in the middle of `a < b < c` are not written twice
+# Comparisons and their functions; `__compare` is for several at once
 COMPARED = {
     "==": "__equal",
     "!=": "__not_equal",
@@ -123,11 +125,19 @@ class Expressions(Tokens):
             codes.append(self._sum())
         if not operators:
             return codes[0]
-        if len(codes) == 2 and compares_as_python(operators[0], codes[0], codes[1]):
-            return Code(f"{codes[0].operand()} {operators[0]} {codes[1].operand()}", "boolean", whole=False)
-        if len(codes) == 2:
-            return self._call(COMPARED[operators[0]], line, codes[0].argument(), codes[1].argument(), kind="boolean")
-        return self._chain("__compare", line, codes, operators)
+        pairs = [self._compare(line, *pair) for pair in zip(codes, operators, codes[1:], strict=False)]
+        if len(pairs) == 1:
+            return pairs[0]
+        if max(len(code.text) for code in codes[1:-1]) > _MAX_REPEATED:
+            return self._chain("__compare", line, codes, operators)
+        # `a < b < c` is `a < b and b < c`
+        texts = [pairs[0].operand(), *(pair.operand().replace("\n", " ") for pair in pairs[1:])]
+        return Code(" and ".join(texts), "boolean", whole=False)
+
+    def _compare(self, line: int, left: Code, operator: str, right: Code) -> Code:
+        if compares_as_python(operator, left, right):
+            return Code(f"{left.operand()} {operator} {right.operand()}", "boolean", whole=False)
+        return self._call(COMPARED[operator], line, left.argument(), right.argument(), kind="boolean")
 
     def _sum(self) -> Code:
         line, codes, operators = self.line, [self._concatenation()], list[str]()
@@ -137,6 +147,8 @@ class Expressions(Tokens):
         if not operators:
             return codes[0]
         kinds = {code.kind for code in codes}
+        if "mixed" in kinds:  # it cannot be known here whether the rest is to be escaped
+            raise TemplateFailure(line, "a sum with what may be `safe`")
         if "-" in operators:
             kind: Kind = "integer" if kinds == {"integer"} else "value"
         elif "markup" in kinds:
@@ -220,6 +232,8 @@ class Expressions(Tokens):
         name = self.take("name")
         if name in _CONSTANTS:
             return Code(self.line_ends() + name.lower(), _CONSTANTS[name])
+        if name in _WORDS:  # a variable for Jinja2, which nobody can set
+            return Code(UNDEFINED, "value")
         if name in _ARGUMENTS_OF_MACROS:
             raise TemplateFailure(self.line, f"`{name}` of a macro is not known here")
         return Code(self.line_ends() + name, name=name)
@@ -288,7 +302,7 @@ class Expressions(Tokens):
     def _item(self, code: Code, line: int) -> Code:
         bounds: list[Code | None] = [None]
         if not self.at(":"):
-            bounds[0] = self.items(":")
+            bounds[0] = Code("()", "value") if self.at("]") else self.items(":")
         is_slice = self.at(":")
         while self.skip(":") and len(bounds) < 3:
             bounds.append(None if self.at(":", "]") else self.expression())

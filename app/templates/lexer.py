@@ -57,7 +57,8 @@ _RAW = re.compile(r"(\{%[-+]?\s*raw\s*[-+]?)(%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\})
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
       | (?P<string>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*")
-      | (?P<number>(?<!\.)\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)? | \d+)  # after a dot, as in `a.0.1`, only digits
+      | (?P<number>0[bB](?:_?[01])+ | 0[oO](?:_?[0-7])+ | 0[xX](?:_?[0-9a-fA-F])+
+          | (?<!\.)\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)? | \d+)  # after a dot, as in `a.0.1`, only digits
       | (?P<name>[^\W\d]\w*)
       | (?P<operator>//|\*\*|[=!<>]=|.)""",
     re.S | re.X,

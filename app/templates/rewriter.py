@@ -134,10 +134,9 @@ class _Rewriter:
         if code.skip("="):
             value = code.items()
             text = f"__unpack({line}, {value.argument()}, {count})" if count > 1 else value.text
-            base, _, attribute = target.partition(".")
-            if attribute and any(block.end in ("endmacro", "endcall") for block in self._open):
-                # A macro knows those variables outside that it reads
-                return [f"if {base}", "endif", f"set {target} = {text}"]
+            if any(block.end in ("endmacro", "endcall") for block in self._open):
+                # A macro knows those variables outside that it reads before it sets them
+                return [f"if {target.partition('.')[0]}", "endif", f"set {target} = {text}"]
             return [f"set {target} = {text}"]
         value = code.filters(Code(_BLOCK, "string")) if code.skip("|") else Code(_BLOCK, "string")
         self._open.append(_Block("endset", ["endwith", "endset", f"set {target} = {value.text}".replace("\n", " ")]))

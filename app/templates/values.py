@@ -51,9 +51,6 @@ class Number:
     def __bool__(self) -> bool:
         return bool(self.value)
 
-    def __getitem__(self, key: object) -> NoReturn:
-        raise TypeError("a number has no items")  # without this method, minijinja's `in` finds nothing and goes on
-
     def __hash__(self) -> int:
         return hash(self.value)
 

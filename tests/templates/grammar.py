@@ -201,6 +201,7 @@ class Templates:
         r = self._random
         opening, closing = r.choice(["{{", "{{-"]), r.choice(["}}", "-}}"])
         value = f"({self._str(2)}) | safe" if r.random() < 0.03 else self._any(3)
+        value += f" + {self._str(1)}" * value.endswith(" | safe")
         return f"{opening} {value} {closing}{r.choice(['', '', chr(10)])}"
 
     def _text(self) -> str:
@@ -435,8 +436,6 @@ class Templates:
 
     def _plus(self, depth: int) -> str:
         parts = [self._str(depth) for _ in range(self._random.randint(2, 4))]
-        if self._random.random() < 0.05:
-            parts[0] = f"{self._literal()}|safe"  # "safe"
         return " + ".join(parts)
 
     def _tilde(self, depth: int) -> str:

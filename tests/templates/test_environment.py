@@ -80,6 +80,12 @@ def test_blocks_filters_and_named_tokens_follow_transformers() -> None:
         ("{{ 'a'.foo() }}", 1, "foo"),
         ("\n{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", 2, "fuel"),
         ("a\n{{ '\x1b[2J'.foo() }}", 2, "\\x1b[2J"),
+        ("\n{{ [nosuch] | map('tojson') | join }}", 2, "tojson"),
+        ("\n\n{% filter trim | int(base=1) %}\n\n{% endfilter %}", 3, "int"),
+        ("\n{{ strftime_now(1) }}", 2, "strftime_now"),
+        ("\n{{ 1 if\n\n'a' > 1 }}", 4, "not supported"),
+        ("{{ 'a\nb' }}\n{{ messages.x.y }}", 3, "messages.x.y"),
+        ("\n{% set x %}\n{% for a in [] %}{% endset %}", 3, "endset"),
     ],
 )
 def test_a_template_that_cannot_be_rendered_is_refused_with_construct_and_line(
