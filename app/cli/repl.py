@@ -15,7 +15,6 @@ from app.cli.options import (
     session_options,
     setting_flags,
 )
-from app.errors import UsageError
 from app.settings import load_settings
 
 
@@ -33,7 +32,6 @@ def repl(
     /,
     session: str | None,
     resume_last: bool,
-    stop: tuple[str, ...],
     show_thinking: bool | None,
     plain: bool,
     **_settings: Any,
@@ -47,9 +45,10 @@ def repl(
     from app.ui.repl.loop import run_repl  # noqa: PLC0415 - --help does without
 
     chat = chosen_chat(session, resume_last)
-    if stop:
-        raise UsageError("--stop cannot be used in a chat: it keeps whole messages")
     flags = {**setting_flags(ctx), "show_thinking": show_thinking}
     flags = {key: value for key, value in flags.items() if value is not None}
     load_settings(flags)
     ctx.exit(run_repl(flags, None if chat == "new" else chat, plain))
+
+
+repl.params = [option for option in repl.params if option.name != "stop"]  # a chat keeps whole messages

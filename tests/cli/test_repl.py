@@ -22,7 +22,7 @@ BEGINNING = "Once there was"
     ("arguments", "said"),
     [
         (["--temp", "-1"], "--temp"),
-        (["--stop", "x"], "--stop cannot be used in a chat"),
+        (["--stop", "x"], "No such option"),
         (["--session", "a", "--continue"], "give one of them"),
         (["extra"], "unexpected extra argument"),
     ],

@@ -7,7 +7,6 @@ an exception, and saving comes before all other tidying up.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -71,18 +70,8 @@ async def _run(flags: Mapping[str, Any], wanted: str | None, plain: bool) -> int
                     raise
                 code = 128 + ended_by[0]
     finally:
-        if not await repl.close():
-            _leave_at_once(code)
+        await repl.close()
     return code
-
-
-def _leave_at_once(code: int) -> None:
-    """End the process without waiting, as Python would, for a thread that loads or fetches a model."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            with suppress(OSError):
-                stream.flush()
-    os._exit(code)
 
 
 class Repl:
@@ -141,16 +130,13 @@ class Repl:
         elif self._at_prompt and self.desk.source:
             self.desk.source.interrupt()
 
-    async def close(self) -> bool:
-        """Save, tell what could not be saved, give the model back; False if that is not done yet."""
+    async def close(self) -> None:
+        """Save, tell what could not be saved, and give the model back."""
         if not await self._saver.close(SAVE_S):
             with suppress(OSError):  # the terminal may be gone
                 self._rescue()
-        try:
+        with suppress(TimeoutError):  # the end of the process does not wait for what is being loaded
             await asyncio.wait_for(self._host.close(), CLOSE_S)
-        except TimeoutError:
-            return False
-        return True
 
     async def action_help(self, _argument: str) -> None:
         edits = self.desk.source is not None and self.desk.source.edits
