@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -12,6 +12,9 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.css.query import NoMatches
+from textual.driver import Driver
+from textual.worker import WorkerFailed
 
 from app.chat.chats import Chats
 from app.chat.host import BackendHost
@@ -21,13 +24,17 @@ from app.cli.terminal import escape_controls
 from app.errors import QChatError
 from app.settings import Settings, load_settings, paths
 from app.ui.chat_screen.screen import ChatScreen
+from app.ui.ending import ending_signals, on_continue
 from app.ui.keymap import read_keymap
+from app.ui.output_guard import WithoutControls
 from app.ui.palette import Actions
 from app.ui.stderr_guard import stderr_to_log
-from app.ui.themes import DARK, LIGHT, theme_named
+from app.ui.themes import DARK, LIGHT, no_color_wanted, theme_named
 
 QUIT_WITHIN_S = 2.0  # the second press of ctrl+c
+STOP_WITHIN_S = 2.0
 SAVE_WITHIN_S = 3.0
+CLOSE_WITHIN_S = 1.0  # a model that is being loaded is not waited for any longer
 LOOK_EVERY_S = 2.0  # whether another window has written
 
 
@@ -53,10 +60,11 @@ class QChatApp(App[int]):
         pick_model: bool = False,
         host: BackendHost | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True if no_color_wanted() else None)
+        self._filters.append(WithoutControls())
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = theme_named(settings, self.available_themes)
+        self.theme = theme_named(settings, self.available_themes, self.console.color_system)
         self.keymap_of_person = read_keymap(settings)
         self.set_keymap(dict(self.keymap_of_person))
         self._flags = dict(flags or {})
@@ -64,8 +72,11 @@ class QChatApp(App[int]):
         self._pick_model = pick_model
         self._host = host or BackendHost()
         self._interrupted_at = 0.0
+        self._mounted = False  # there is a chat, and what is said in it is saved
         self._leaving = False
+        self._put_away = False
         self.ready = False  # the chats are there
+        self.bug: Exception | None = None  # what ended the app, if nobody asked for it
         self.left_unsaved = (
             ""  # where what could not be saved was put, for the person to be told after the screen is gone
         )
@@ -75,9 +86,9 @@ class QChatApp(App[int]):
         self.chats = Chats(self.saver, self._host, self._flags)
         self.chat_screen = ChatScreen(self.chats, self._host, self.keymap_of_person)
         await self.push_screen(self.chat_screen)
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):
-                asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self._ended_from_outside)
+        self._mounted = True
+        self._looking = self.set_interval(LOOK_EVERY_S, self.chat_screen.look_for_changes)
+        on_continue(self._continue)
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
@@ -85,7 +96,6 @@ class QChatApp(App[int]):
         screen = self.chat_screen
         await screen.telling(screen.refresh_chats())
         await screen.telling(self._open_first(screen))
-        self._looking = self.set_interval(LOOK_EVERY_S, screen.look_for_changes)
         self.ready = True
         if self._pick_model:
             await screen.action_choose_model()
@@ -109,20 +119,38 @@ class QChatApp(App[int]):
             self._interrupted_at = time.monotonic()
             screen.say("press ctrl+c again to leave")
 
-    async def leave(self) -> None:
+    async def run_to_the_end(self) -> int:
+        """Run on the terminal until a key, a signal or a bug ends it; what was said is kept by each. The exit code."""
+        with ending_signals(self._end_with):
+            await self.run_async()
+            await self._put_everything_away()
+        return self.return_code or 0
+
+    async def leave(self, code: int = 0) -> None:
         """Stop what runs, save what is not saved, and go."""
         if self._leaving:
             return
         self._leaving = True
+        try:
+            await self._put_everything_away()
+        finally:
+            self.exit(code, return_code=code)
+
+    async def _put_everything_away(self) -> None:
+        """Once: stop the reply, save or rescue what is not saved, give the model back."""
+        if self._put_away or not self._mounted:
+            return
+        self._put_away = True
         self._looking.stop()
-        await self.chat_screen.stop_reply()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.chat_screen.stop_reply(), STOP_WITHIN_S)
         if not await self.saver.close(SAVE_WITHIN_S):
             try:
                 self.left_unsaved = str(self.saver.rescue(paths().data_dir))
             except OSError as error:
                 self.left_unsaved = f"nowhere: {error}"
-        await self._host.close()
-        self.exit(0)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._host.close(), CLOSE_WITHIN_S)
 
     def write_control(self, sequence: str) -> None:
         """Write a control sequence of ours to the terminal, such as one that sets its clipboard."""
@@ -136,22 +164,71 @@ class QChatApp(App[int]):
     def _saving_changed(self) -> None:
         self.chat_screen.status.change(not_saved=self.saver.failing or "")
 
-    def _ended_from_outside(self) -> None:
-        asyncio.ensure_future(self.leave())  # noqa: RUF006 - the app ends with it
+    def get_driver_class(self) -> type[Driver]:
+        if os.name != "posix":
+            return super().get_driver_class()
+        from app.ui.driver import TerminalDriver  # noqa: PLC0415 - needs termios
+
+        return TerminalDriver
+
+    def terminal_gone(self) -> None:
+        """Nobody is there any more. Also without the signal that should say so, as under nohup."""
+        self._end_with(128 + 1)
+
+    def _end_with(self, code: int) -> None:
+        """A signal ends the app. A draft is found again with the up key."""
+        if self._leaving or self._put_away:
+            return
+        if not self._mounted:
+            self.exit(code, return_code=code)
+            return
+        self._keep_draft()
+        asyncio.ensure_future(self.leave(code))  # noqa: RUF006 - the app ends with it
+
+    def _continue(self) -> None:
+        """The process was stopped and goes on: the terminal has the modes of the shell."""
+        if self._driver is not None and self._driver.can_suspend:
+            self._driver.suspend_application_mode()
+            self._driver.resume_application_mode()
+            self.refresh(layout=True)
+
+    def _keep_draft(self) -> None:
+        if self._mounted:
+            with contextlib.suppress(NoMatches, QChatError):  # the screen may not be whole, nor the disk writable
+                self.chat_screen.keep_draft()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Textual's hook for an exception that nobody caught. Who started the app tells of it, not the terminal."""
+        if self.bug is None:
+            self.bug = error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
+            self._keep_draft()
+        self._return_code = 1
+        if self._exception is None:
+            self._exception = error
+            self._exception_event.set()
+        self._close_messages_no_wait()
 
 
 def run_app(model: str | None, pick_model: bool, session: str | None, resume_last: bool) -> int:
-    """Run the app on the terminal and return its exit code. Raises QChatError before the screen is taken."""
+    """Run the app on the terminal and return its exit code.
+
+    Raises QChatError before the screen is taken, and after it is given back for a chat that could not be saved; a bug
+    that ended the app is raised too.
+    """
     flags = {"model": model} if model else {}
     settings = load_settings(flags)
     wanted = "last" if resume_last else session
+    if os.environ.get("NO_COLOR") == "":
+        del os.environ["NO_COLOR"]  # empty means not set; Textual takes it for set
     app = QChatApp(settings, flags=flags, session=wanted, pick_model=pick_model)
     os.environ.setdefault("ESCDELAY", "25")  # milliseconds that a lone escape waits to be one
     with stderr_to_log(paths().log_dir):
-        code = app.run()
+        code = asyncio.run(app.run_to_the_end())
     if app.left_unsaved:
         raise QChatError(
             f"this chat could not be saved: {app.saver.failing}",
             f"it is in {app.left_unsaved}; 'qchat sessions import' brings it back",
-        )
-    return code or 0
+        ) from app.bug
+    if app.bug is not None:
+        raise app.bug
+    return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 
 from textual.theme import Theme
@@ -55,12 +56,24 @@ LIGHT = Theme(
 )
 
 
-def theme_named(settings: Settings, known: Collection[str]) -> str:
-    """The name of a registered theme for `theme` in the settings. Raises SettingsError."""
+def no_color_wanted() -> bool:
+    """Whether the person asked every program for no colours (https://no-color.org); an empty NO_COLOR means nothing."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def theme_named(settings: Settings, known: Collection[str], color_system: str | None) -> str:
+    """The name of a registered theme for `theme` in the settings. Raises SettingsError.
+
+    `color_system` is rich's name for what the terminal can show. Where that is 16 colours and nobody has chosen a
+    theme, it is the one that uses the terminal's own: a shade among 16 is not what it was meant to be.
+    """
     name = {"ansi": "ansi-dark"}.get(settings.theme, settings.theme)
     if name not in known:
         where = printable(settings.sources["theme"])
         raise SettingsError(
             f"{where}: no theme is called {printable(settings.theme)}", f"there are: ansi, {', '.join(sorted(known))}"
         )
+    few_colors = color_system not in ("256", "truecolor", "windows")
+    if no_color_wanted() or (few_colors and settings.sources["theme"] == "default"):
+        return "ansi-dark"
     return name

@@ -82,6 +82,10 @@ class Replies(ChatView):
         self.composer.border_title = "edit the question; Esc leaves it as it is"
         self.composer.focus()
 
+    def keep_draft(self) -> None:
+        """Put what is being written where the up key finds it. Raises QChatError."""
+        self._history.add(self.composer.text)
+
     def _send(self, text: str) -> None:
         edited = self._edited_id
         chat = self.chat

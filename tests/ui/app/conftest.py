@@ -1,4 +1,4 @@
-"""Every test of the app has a home of its own."""
+"""Every test of the app has a home of its own, and the colours of a full terminal whatever runs the tests."""
 
 import pytest
 
@@ -8,5 +8,6 @@ __all__ = ["qchat_home"]
 
 
 @pytest.fixture(autouse=True)
-def own_home(qchat_home: object) -> None:
-    pass
+def own_home(qchat_home: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
