@@ -11,6 +11,7 @@ from app.errors import QChatError
 from app.ui.actions import Command, NearMiss, parse_command
 from app.ui.chat_screen.view import ChatView
 from app.ui.history import InputHistory
+from app.ui.names import shown_model
 from app.ui.reply_feed import DRAW_EVERY_S, ReplyFeed, context_used
 from app.ui.widgets.composer import Composer
 
@@ -130,9 +131,11 @@ class Replies(ChatView):
     async def _added(self, message: Message) -> None:
         self.show_welcome(False)
         if message.role == "assistant":
-            self.status.change(model=message.model, activity="waiting")
+            self.status.change(model=shown_model(message.model), activity="waiting")
+        else:
+            await self.telling(self.refresh_chats())  # a first question has just made the chat one of them
 
     def _tell_context(self, reply: Message) -> None:
         backend = self.host.current
         size = backend.facts.get("ctx") if backend else None
-        self.status.change(model=reply.model, context_used=context_used(reply), context_size=size)
+        self.status.change(model=shown_model(reply.model), context_used=context_used(reply), context_size=size)
