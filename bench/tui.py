@@ -141,8 +141,8 @@ def decoding(home: Path, model: str, repetitions: int) -> None:
         app.send(question)
         app.wait_for("first after", 120)
         app.close()
-        listed = json.loads(subprocess.run([*environment, _script("qchat"), "sessions", "export", "last", "--json", "-o", "-"],
-                                           capture_output=True, check=True).stdout)  # fmt: skip
+        export = [*environment, _script("qchat"), "sessions", "export", "last", "--json", "-o", "-"]
+        listed = json.loads(subprocess.run(export, capture_output=True, check=True).stdout)
         timing = listed["chats"][0]["messages"][-1]["timing"]
         speeds["app"].append((timing["generated_tokens"] - 1) / timing["decode_s"])
     ask, app_speed = statistics.median(speeds["ask"]), statistics.median(speeds["app"])
