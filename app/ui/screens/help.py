@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 
 from textual.content import Content
 
 from app.ui.actions import ACTIONS, Action
+from app.ui.names import shown_key
 from app.ui.screens.dialog import ShowText
 
+GAP = 2  # cells between columns
+_ABOUT = (
+    "Only these are commands; any other text that begins with a slash is a message, and a space before the slash makes "
+    "a message of anything. Keys are changed in the [keys] table of config.toml, by the names in grey."
+)
 _PLACES = {
     "anywhere": "Everywhere",
     "composer": "In the message that you write",
@@ -19,32 +26,55 @@ _PLACES = {
 
 def help_screen(keymap: Mapping[str, str]) -> ShowText:
     """The help as a screen. `keymap` has the keys of every action."""
-    parts = []
-    for where, title in _PLACES.items():
-        lines = [Content.styled(title, "bold")]
-        lines += [_line(action, keymap[action.id]) for action in ACTIONS if action.where == where]
-        parts.append(Content("\n").join(lines))
-    parts.append(
-        Content(
-            "Only these are commands; any other text that begins with a slash is a message, and a space before\n"
-            "the slash makes a message of anything. Keys are changed in the [keys] table of config.toml by the\n"
-            "name on the right."
-        )
-    )
-    return ShowText("Keys and commands", Content("\n\n").join(parts), wide=True)
+    return ShowText("Keys and commands", lambda width: help_text(keymap, width))
 
 
-def _line(action: Action, keys: str) -> Content:
-    slash = f"/{action.slash} {action.argument}".rstrip() if action.slash else ""
-    return Content.assemble(
-        (f"{shown_keys(keys):<13} ", "$text-accent"),
-        (f"{slash:<21} ", "$text-primary"),
-        f"{action.help:<46} ",
-        (action.id, "dim"),
-    )
+def help_text(keymap: Mapping[str, str], width: int) -> Content:
+    """A table of `width` cells: keys, slash command, what it does, and the name that config.toml knows it by."""
+    sections = [
+        (title, [(shown_keys(keymap[a.id]), _slash(a), a) for a in ACTIONS if a.where == where])
+        for where, title in _PLACES.items()
+    ]
+    in_columns = all(sum(_widths(rows)) <= width for _, rows in sections)
+    tables = [Content.assemble((title, "bold"), "\n", _table(rows, width, in_columns)) for title, rows in sections]
+    return Content("\n\n").join([*tables, Content("\n".join(textwrap.wrap(_ABOUT, width)))])
+
+
+_Row = tuple[str, str, Action]
+
+
+def _widths(rows: Sequence[_Row]) -> tuple[int, int, int, int]:
+    """The columns in cells, each with the gap after it."""
+    keys = max(len(pressed) for pressed, _, _ in rows)
+    slashes = max(len(typed) for _, typed, _ in rows)
+    helps = max(len(action.help) for _, _, action in rows)
+    names = max(len(action.id) for _, _, action in rows)
+    return keys + GAP, slashes + GAP if slashes else 0, helps + GAP, names
+
+
+def _table(rows: Sequence[_Row], width: int, in_columns: bool) -> Content:
+    """Where there is no room for columns, the name stands behind the sentence, and both are wrapped."""
+    keys, slashes, helps, _ = _widths(rows)
+    indent = keys + slashes
+    lines: list[Content] = []
+    for pressed, typed, action in rows:
+        first, *more = textwrap.wrap(action.help, max(width - indent, 20))
+        before = Content.assemble((pressed.ljust(keys), "$text-accent"), (typed.ljust(slashes), "$text-primary"))
+        lines += [before + first, *(Content(" " * indent + line) for line in more)]
+        if in_columns:
+            lines[-1] = lines[-1].pad_right(helps - len(first))
+        elif lines[-1].cell_length + GAP + len(action.id) <= width:
+            lines[-1] = lines[-1].pad_right(GAP)
+        else:
+            lines.append(Content(" " * indent))
+        lines[-1] += Content.styled(action.id, "dim")
+    return Content("\n").join(lines)
+
+
+def _slash(action: Action) -> str:
+    return f"/{action.slash} {action.argument}".rstrip() if action.slash else ""
 
 
 def shown_keys(keys: str) -> str:
     """Textual's names of keys as people write them: "ctrl+n or f5"."""
-    names = {"pageup": "page up", "pagedown": "page down", "escape": "esc"}
-    return " or ".join(names.get(key, key) for key in keys.split(",") if key)
+    return " or ".join(shown_key(key) for key in keys.split(",") if key)

@@ -19,7 +19,7 @@ from app.chat.chats import Chats
 from app.chat.search import SearchHit
 from app.cli.terminal import escape_controls
 from app.errors import QChatError
-from app.ui.screens.dialog import OneLineInput
+from app.ui.screens.dialog import OneLineInput, tell_keys
 from app.ui.widgets.session_list import UNTITLED
 
 WAIT_S = 0.12  # after the last key, before the store is asked
@@ -43,8 +43,11 @@ class SearchScreen(ModalScreen[SearchHit | None]):
             max-width: 94%;
             height: 80%;
             border: round $border;
+            border-title-style: bold;
+            border-title-color: $text;
+            border-subtitle-color: $text-muted;
             background: $surface;
-            padding: 1 2;
+            padding: 1 2 0 2;
         }
         #hits { height: 1fr; border: none; margin: 1 0 0 0; background: $surface; }
         #hits-told { color: $text-muted; height: 1; }
@@ -58,10 +61,11 @@ class SearchScreen(ModalScreen[SearchHit | None]):
         self._found: Sequence[SearchHit] = ()
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="search"):
-            yield OneLineInput(self._query, placeholder="Search in all chats", id="query")
+        with Vertical(id="search") as dialog:
+            tell_keys(dialog, "Search in all chats", "Enter opens · Esc closes")
+            yield OneLineInput(self._query, placeholder="Words, a part of one, or a title", id="query")
             yield OptionList(id="hits", markup=False)
-            yield Static(Content("Enter opens · Esc closes"), id="hits-told")
+            yield Static(id="hits-told")
 
     def on_mount(self) -> None:
         self.query_one("#hits", OptionList).can_focus = False  # the keys move in it from the field
@@ -100,8 +104,7 @@ class SearchScreen(ModalScreen[SearchHit | None]):
         hits.set_options([Option(_line(hit)) for hit in self._found])
         if self._found:
             hits.highlighted = 0
-        count = f"{len(self._found)} found · " if query.strip() else ""
-        self._tell(f"{count}Enter opens · Esc closes")
+        self._tell(f"{len(self._found)} found" if query.strip() else "")
 
     def _tell(self, text: str) -> None:
         self.query_one("#hits-told", Static).update(Content(escape_controls(text)))

@@ -15,7 +15,7 @@ from textual.widgets import Input, Static, TextArea
 from app.chat.chat_settings import CHAT_SETTINGS, allowed, read_change, short_name
 from app.cli.terminal import escape_controls
 from app.errors import UsageError
-from app.ui.screens.dialog import OneLineInput
+from app.ui.screens.dialog import OneLineInput, tell_keys
 
 
 class SettingsScreen(ModalScreen[Mapping[str, Any] | None]):
@@ -38,17 +38,18 @@ class SettingsScreen(ModalScreen[Mapping[str, Any] | None]):
             max-height: 94%;
             scrollbar-size-vertical: 1;
             border: round $border;
+            border-title-style: bold;
+            border-title-color: $text;
+            border-subtitle-color: $text-muted;
             background: $surface;
             padding: 1 2;
         }
-        #dialog-title { text-style: bold; margin: 0 0 1 0; }
-        #system { height: 4; margin: 0 0 1 0; }
+        #system { height: 4; margin: 0 0 1 0; background: $panel; }
         .row { height: 1; }
         .name { width: 20; }
-        .row Input { width: 16; }
+        .row Input { width: 16; background: $panel; }
         .range { width: 1fr; color: $text-muted; padding: 0 0 0 2; }
         #settings-error { color: $text-error; height: auto; }
-        #dialog-keys { color: $text-muted; margin: 1 0 0 0; }
     }
     """
 
@@ -60,7 +61,7 @@ class SettingsScreen(ModalScreen[Mapping[str, Any] | None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog") as scroll:
             scroll.can_focus = False
-            yield Static(Content("Settings of this chat"), id="dialog-title")
+            tell_keys(scroll, "Settings of this chat", "Enter or F2 saves · Esc cancels · an empty field: the default")
             yield Static(Content("System prompt"))
             yield TextArea(
                 str(self._own.get("system", "")),
@@ -79,7 +80,6 @@ class SettingsScreen(ModalScreen[Mapping[str, Any] | None]):
                     )
                     yield Static(Content(allowed(key)), classes="range")
             yield Static(id="settings-error")
-            yield Static(Content("Enter or F2 saves · Esc cancels · an empty field: the default"), id="dialog-keys")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

@@ -33,7 +33,9 @@ class Composer(TextArea):
         background: $background;
         padding: 0 1;
         scrollbar-size-vertical: 1;
+        border-title-color: $text-accent;
         &:focus { border: round $border; }
+        & .text-area--placeholder { color: $text-muted; }
     }
     """
 

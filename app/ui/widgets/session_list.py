@@ -30,6 +30,8 @@ class SessionList(OptionList):
         padding: 1 0 0 0;
         background: $background;
         scrollbar-size-vertical: 1;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
         &:focus { border: none; border-right: vkey $border; background-tint: transparent; }
     }
     """
@@ -71,4 +73,4 @@ class SessionList(OptionList):
         session = summary.session
         title = escape_controls(session.title or UNTITLED).replace("\n", " ")
         mark = "● " if session.id == self._current else "  "
-        return Content.assemble((mark, "$text-accent"), title).truncate(28, ellipsis=True)
+        return Content.assemble((mark, "$text-accent"), title)

@@ -1,0 +1,82 @@
+"""What stands in place of a chat that has no message yet: what will answer, and the keys to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.app import ComposeResult
+from textual.containers import Center, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from app.cli.terminal import escape_controls
+from app.errors import ModelNotFoundError
+from app.hub import Library, first_fetch
+from app.ui.names import shown_key, shown_model
+
+_KEYS = ("help", "choose_model", "sessions", "search", "settings", "quit")
+
+
+class Welcome(Vertical):
+    """`keymap` has the keys of every action."""
+
+    DEFAULT_CSS = """
+    Welcome {
+        height: 1fr;
+        align-vertical: middle;
+        color: $text-muted;
+        #welcome-title { width: auto; text-style: bold; color: $text-primary; }
+        #welcome-model { max-width: 72; text-align: center; margin: 1 2; }
+        #welcome-keys { width: auto; }
+    }
+    .-short Welcome {
+        #welcome-title, #welcome-keys { display: none; }
+    }
+    """
+
+    def __init__(self, keymap: Mapping[str, str]) -> None:
+        super().__init__(id="welcome")
+        self._keymap = keymap
+
+    def compose(self) -> ComposeResult:
+        yield Center(Static("qchat", id="welcome-title"))
+        yield Center(Static(id="welcome-model"))
+        yield Center(Static(self._keys(), id="welcome-keys"))
+
+    def tell_model(self, name: str, library: Library) -> None:
+        """Tell what the first question to the model `name` will do."""
+        self.query_one("#welcome-model", Static).update(Content(_about_model(name, library, self._key("choose_model"))))
+
+    def _keys(self) -> Content:
+        lines = [Content.assemble(("/".rjust(7), "$text-accent"), "  commands, as you type")]
+        titles = {
+            "help": "all keys and commands",
+            "choose_model": "choose a model",
+            "sessions": "your chats",
+            "search": "search in all chats",
+            "settings": "settings of this chat",
+            "quit": "leave",
+        }
+        lines += [
+            Content.assemble((self._key(each).rjust(7), "$text-accent"), f"  {titles[each]}")
+            for each in _KEYS
+            if self._keymap[each]
+        ]
+        return Content("\n").join(lines)
+
+    def _key(self, action_id: str) -> str:
+        return shown_key(self._keymap[action_id].partition(",")[0])
+
+
+def _about_model(name: str, library: Library, key: str) -> str:
+    choose = f"{key} chooses another" if key else "/model chooses another"
+    if first := first_fetch(name, library):
+        return (
+            f"There is no model on this disk yet. Your first question fetches the starter {first.name} "
+            f"({first.bytes / 1e6:.0f} MB, {first.licence}) from {first.origin}; it is tiny and knows little. {choose}."
+        )
+    try:
+        library.find(name)
+    except ModelNotFoundError as error:
+        return escape_controls(f"{error.message}. {choose}.")
+    return escape_controls(f"Ask {shown_model(name)} something below. It runs on this machine, and nothing leaves it.")
