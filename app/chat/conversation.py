@@ -40,15 +40,7 @@ class Message:
 
     def as_request(self) -> dict[str, Any]:
         """The message in the OpenAI shape, as the next prompt gets it: its parts, without any tag."""
-        message: dict[str, Any] = {"role": self.role, "content": self.content}
-        if self.thinking:
-            message["reasoning_content"] = self.thinking
-        if self.tool_calls:
-            message["tool_calls"] = [
-                {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in self.tool_calls
-            ]
-        return message
+        return openai_message(self.role, self.content, self.thinking, self.tool_calls)
 
 
 @dataclass(frozen=True)
@@ -62,6 +54,18 @@ class Session:
     updated: float = 0.0
     leaf_id: str | None = None  # the end of the path that was looked at last
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def openai_message(role: Role, content: str, thinking: str, tool_calls: Sequence[ToolCall]) -> dict[str, Any]:
+    """The parts of a message in the OpenAI shape; reasoning has the name that vLLM and the Qwen templates give it."""
+    message: dict[str, Any] = {"role": role, "content": content}
+    if thinking:
+        message["reasoning_content"] = thinking
+    if tool_calls:
+        message["tool_calls"] = [
+            {"type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in tool_calls
+        ]
+    return message
 
 
 def new_message(parent_id: str | None, role: Role, content: str, **fields: Any) -> Message:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.backends.base import (
     Answer,
@@ -45,18 +45,6 @@ class Reply:
     def cut_off_without_answer(self) -> bool:
         """Whether the token limit came before anything that a person asked for."""
         return self.finish_reason == "length" and not self.answer and not self.tool_calls
-
-    def message(self) -> dict[str, Any]:
-        """The reply as a message of the next request, in the OpenAI shape: its parts, without any tag."""
-        message: dict[str, Any] = {"role": "assistant", "content": self.answer}
-        if self.thinking:
-            message["reasoning_content"] = self.thinking
-        if self.tool_calls:
-            message["tool_calls"] = [
-                {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in self.tool_calls
-            ]
-        return message
 
 
 class Turn:

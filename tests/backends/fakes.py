@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from app.backends.base import ChatRequest, Done, Event, FinishReason
+from app.chat.conversation import openai_message
+from app.chat.turn import Reply
 from app.engine.generate import Interrupted, Usage
 from app.engine.tokenizer import Tokenizer
 from app.settings import SamplingSettings
@@ -166,3 +168,8 @@ class FakeBackend:
 
     async def close(self) -> None:
         self.closed = True
+
+
+def message_of(reply: Reply) -> dict[str, Any]:
+    """The reply as a message of the next request."""
+    return openai_message("assistant", reply.answer, reply.thinking, reply.tool_calls)

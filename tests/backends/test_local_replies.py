@@ -16,7 +16,7 @@ from app.backends.prompting import Prompter
 from app.chat.turn import Reply, Turn
 from app.engine.tokenizer import Tokenizer
 from app.templates.render import Conversation
-from tests.backends.fakes import ScriptedModel
+from tests.backends.fakes import ScriptedModel, message_of
 from tests.backends.test_local import backend_of, chat, request, said
 from tests.qwen_vocabulary import qwen_metadata
 from tests.templates.templates import THINKER
@@ -62,7 +62,7 @@ def talk(
             replies.append(
                 await ask(backend, request(messages=list(messages), **more), None if replies else cancel_first)
             )
-            messages.append(replies[-1].message())
+            messages.append(message_of(replies[-1]))
         await backend.close()
         return replies
 
@@ -104,7 +104,7 @@ def pieces(model: ScriptedModel) -> list[Event]:
 
 def reopened(asked: Sequence[Message], replies: Sequence[Reply], template: str) -> list[int]:
     """The ids of the last prompt in a fresh process that has the conversation from a file."""
-    messages = [message for pair in zip(asked, (r.message() for r in replies), strict=True) for message in pair][:-1]
+    messages = [message for pair in zip(asked, (message_of(r) for r in replies), strict=True) for message in pair][:-1]
     return list(answer_to(ScriptedModel("x", template=template), json.loads(json.dumps(messages))).prompt_ids)
 
 

@@ -24,7 +24,7 @@ from app.engine.model import load_model
 from app.engine.tokenizer import Tokenizer
 from app.hub import Library
 from app.ui.plain import statistics
-from tests.backends.fakes import UNSET
+from tests.backends.fakes import UNSET, message_of
 from tests.models.tiny_qwen3_words import WEATHER_TOOL
 
 Message = Mapping[str, Any]
@@ -50,7 +50,7 @@ def chat(path: Path, *asked: Message | Sequence[Message], **more: Any) -> list[R
             messages = [*messages, item] if isinstance(item, Mapping) else list(item)
             request = ChatRequest(messages=messages, sampling=UNSET, max_tokens=200, **more)
             replies.append(await Turn(backend, request, lambda _: None).run())
-            messages.append(replies[-1].message())
+            messages.append(message_of(replies[-1]))
         await backend.close()
         return replies
 
@@ -118,9 +118,9 @@ def test_every_turn_is_answered_as_by_a_fresh_process_given_the_saved_chat(
         saved.append(question)
         (fresh,) = chat(tiny_qwen3_path, json.loads(json.dumps(saved)), thinking=thinking)
         assert reused(fresh) == 0
-        assert (fresh.prompt_ids, fresh.answer_ids, fresh.message()) == (
+        assert (fresh.prompt_ids, fresh.answer_ids, message_of(fresh)) == (
             reply.prompt_ids,
             reply.answer_ids,
-            reply.message(),
+            message_of(reply),
         )
-        saved.append(reply.message())
+        saved.append(message_of(reply))
