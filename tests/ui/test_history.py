@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -35,8 +38,8 @@ def test_blank_text_and_a_repetition_are_left_out(history: InputHistory) -> None
 def test_only_this_user_can_read_it(history: InputHistory) -> None:
     for number in range(9):
         history.add(str(number))
-    files = list(history.path.parent.iterdir())
-    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+        files = list(history.path.parent.iterdir())
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(history.path.parent.stat().st_mode) == 0o700
 
 
@@ -80,19 +83,17 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     assert sorted(entries) == sorted(f"{name} {number}" for name in "abc" for number in range(40))
 
 
-def test_writers_wait_for_each_other_while_the_file_is_cut_back(tmp_path: Path) -> None:
-    path = tmp_path / "history.jsonl"
-    code = (
-        "import sys; from pathlib import Path; from app.ui.history import InputHistory\n"
-        "history = InputHistory(Path(sys.argv[1]), most_entries=30)\n"
-        "for number in range(60): history.add(f'{sys.argv[2]} {number}')"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in "ab"]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    entries = InputHistory(path).entries()
-    for name in "ab":
-        own = [int(entry.split()[1]) for entry in entries if entry.startswith(name)]
-        assert own == list(range(60 - len(own), 60))
+def test_a_writer_waits_for_the_one_that_has_the_lock(history: InputHistory) -> None:
+    history.add("one")
+    lock = os.open(history.path.with_name("history.jsonl.lock"), os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    writer = threading.Thread(target=history.add, args=("two",))
+    writer.start()
+    writer.join(timeout=0.1)
+    assert writer.is_alive() and list(history.entries()) == ["one"]
+    os.close(lock)
+    writer.join(timeout=30)
+    assert list(history.entries()) == ["one", "two"]
 
 
 def test_a_file_that_cannot_be_used_is_an_error_for_a_person(history: InputHistory) -> None:

@@ -11,6 +11,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from app.chat.conversation import new_message
 from app.chat.store import Store
 from app.ui.actions import slash_commands
 from app.ui.repl.completion import CommandCompleter
@@ -137,6 +138,18 @@ def test_regenerating_adds_a_branch_and_branches_can_be_walked(talk: Talker) -> 
     assert talked.out[5] == "[branch 1/3]\nreply number 1\n"
     assert "first branch (branch 1/3)" in talked.err[6]
     assert talked.out[7] == "[branch 2/3]\nreply number 2\n"
+
+
+def test_a_branch_that_another_window_added_is_found(talk: Talker) -> None:
+    def add() -> str:
+        store = Store.open_default(print)
+        session = store.session("last")
+        question, _ = store.messages(session.id)
+        store.put_message(session.id, new_message(question.id, "assistant", "from elsewhere"))
+        return "/next"
+
+    talk("hello")
+    assert talk(add, wanted="last").out == ["[branch 2/2]\nfrom elsewhere\n"]
 
 
 def test_editing_asks_the_last_question_again_as_a_branch(talk: Talker) -> None:

@@ -264,6 +264,18 @@ def test_an_interrupt_from_outside_is_as_the_key(fresh: Terminal) -> None:
     assert fresh.end() == 0
 
 
+def test_how_saving_goes_is_told_above_the_draft(qchat_home: Path) -> None:
+    in_the_way = qchat_home / "data" / "sessions.db"
+    in_the_way.mkdir(parents=True)
+    with repl() as terminal:
+        terminal.ask("hello", "you said: hello")
+        terminal.expect("not saved, and tried again")
+        terminal.type("draft")
+        terminal.expect("> draft")
+        in_the_way.rmdir()
+        terminal.expect("everything is saved again\n> draft")
+
+
 def test_what_cannot_be_saved_is_told_and_kept_elsewhere(qchat_home: Path) -> None:
     (qchat_home / "data" / "sessions.db").mkdir(parents=True)
     with repl() as terminal:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -144,6 +145,18 @@ def test_a_line_that_the_terminal_may_have_cut_is_said() -> None:
     with dumb() as terminal:
         terminal.prompt()
         terminal.ask_line(f"count {'x' * 4088}", "drops what is beyond 4,095 bytes")
+
+
+def test_how_saving_goes_is_told_at_the_prompt(qchat_home: Path) -> None:
+    in_the_way = qchat_home / "data" / "sessions.db"
+    in_the_way.mkdir(parents=True)
+    with dumb() as terminal:
+        terminal.prompt()
+        terminal.ask_line("hello", "you said: hello")
+        terminal.expect("qchat: not saved, and tried again")
+        terminal.clear()
+        in_the_way.rmdir()
+        terminal.expect("qchat: everything is saved again\n>")
 
 
 @pytest.mark.parametrize(
