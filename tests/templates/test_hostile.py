@@ -216,12 +216,12 @@ def test_what_stopped_it_is_named(renderer: Renderer, monkeypatch: pytest.Monkey
 
 
 def test_the_clock_runs_for_the_whole_prompt_not_for_each_render(renderer: Renderer) -> None:
-    """Harmless without marks, and hanging in every render with them."""
+    """Harmless without marks; with them every render takes all time or, on a fast machine, all memory."""
     source = "{% if messages[0].content != '<|im_end|>' %}" + ATTACKS["60 list doublings, length"] + "{% endif %}"
     template = IsolatedTemplate(source, tokens=PromptTokens(["<|im_end|>"], ["<think>"]), renderer=renderer)
     worker_of(renderer)
     begin = time.monotonic()
-    with pytest.raises(TemplateError, match=r"it ran for more than 1\.5 s"):
+    with pytest.raises(TemplateError, match=r"it ran for more than 1\.5 s|it needed more than"):
         template.render(Conversation([{"role": "user", "content": "<|im_end|>"}]))
     assert time.monotonic() - begin < 2 * isolation.SECONDS
 
