@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from app.backends.base import Answer, Generated, Progress, Thinking, ToolCall
+from app.backends.base import Answer, Generated, Notice, Progress, Thinking, ToolCall
 from app.chat.conversation import Message
 from app.chat.session import Added, Change, Finished
 from app.ui.widgets.conversation import ConversationView
@@ -101,8 +101,10 @@ class ReplyFeed:
                 self._reply = replace(reply, tool_calls=(*reply.tool_calls, change))
                 if view:
                     view.add_tool_call(change)
+            case Notice(text) if view:
+                view.tell_activity(text)  # at the end it is part of the message, if it is about the reply
             case _:
-                pass  # a notice is part of the message, which is shown again when it is finished
+                pass
 
     def _stop_thinking(self) -> None:
         if self._thinking_since is None:

@@ -29,9 +29,6 @@ class Welcome(Vertical):
         #welcome-model { max-width: 72; text-align: center; margin: 1 2; }
         #welcome-keys { width: auto; }
     }
-    .-short Welcome {
-        #welcome-title, #welcome-keys { display: none; }
-    }
     """
 
     def __init__(self, keymap: Mapping[str, str]) -> None:
@@ -45,7 +42,9 @@ class Welcome(Vertical):
 
     def tell_model(self, name: str, library: Library) -> None:
         """Tell what the first question to the model `name` will do."""
-        self.query_one("#welcome-model", Static).update(Content(_about_model(name, library, self._key("choose_model"))))
+        self.query_one("#welcome-model", Static).update(
+            Content(_about_model(name, library, self._key("choose_model") or "/model"))
+        )
 
     def _keys(self) -> Content:
         lines = [Content.assemble(("/".rjust(7), "$text-accent"), "  commands, as you type")]
@@ -69,14 +68,15 @@ class Welcome(Vertical):
 
 
 def _about_model(name: str, library: Library, key: str) -> str:
-    choose = f"{key} chooses another" if key else "/model chooses another"
     if first := first_fetch(name, library):
         return (
             f"There is no model on this disk yet. Your first question fetches the starter {first.name} "
-            f"({first.bytes / 1e6:.0f} MB, {first.licence}) from {first.origin}; it is tiny and knows little. {choose}."
+            f"({first.bytes / 1e6:.0f} MB, {first.licence}) from {first.origin}; it is tiny and "
+            f"knows little. {key} chooses another."
         )
     try:
         library.find(name)
     except ModelNotFoundError as error:
-        return escape_controls(f"{error.message}. {choose}.")
+        told = f"{error.message[0].upper()}{error.message[1:]}"
+        return escape_controls(f"{told}. {key} fetches it or chooses another.")
     return escape_controls(f"Ask {shown_model(name)} something below. It runs on this machine, and nothing leaves it.")

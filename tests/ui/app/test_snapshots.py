@@ -69,13 +69,19 @@ def model(own_home: object) -> None:
 
 
 @pytest.fixture
-def same(snap_compare: Callable[..., bool], clock: StillClock, model: None) -> Compare:
-    """Whether the app looks as it did after these steps."""
+def same_without_models(snap_compare: Callable[..., bool], clock: StillClock) -> Compare:
+    """Whether the app, on a machine without a model, looks as it did after these steps."""
 
     def compare(backend: ScriptedBackend, *steps: Step, size: tuple[int, int] = (100, 30), **options: Any) -> bool:
         return snap_compare(StillApp(backend, **options), terminal_size=size, run_before=after(*steps))
 
     return compare
+
+
+@pytest.fixture
+def same(same_without_models: Compare, model: None) -> Compare:
+    """Whether the app looks as it did after these steps."""
+    return same_without_models
 
 
 def answering(*answers: str) -> ScriptedBackend:
@@ -95,6 +101,16 @@ def test_empty(same: Compare) -> None:
 @SIZES
 def test_empty_in_other_windows(same: Compare, size: tuple[int, int]) -> None:
     assert same(answering(), size=size)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_first_run(same_without_models: Compare, size: tuple[int, int]) -> None:
+    assert same_without_models(answering(), size=size)
+
+
+def test_a_model_that_is_not_there(same: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QCHAT_MODEL", "qwen3:4b")
+    assert same(answering(), size=(80, 24))
 
 
 # A reply
@@ -117,6 +133,11 @@ def test_a_model_that_loads(same: Compare) -> None:
 def test_a_prompt_that_is_read(same: Compare) -> None:
     backend = ScriptedBackend([Progress("reading the prompt", 512, 2048), HOLD])
     assert same(backend, held("Hello?", backend), until_shown("25 %"), size=(80, 24))
+
+
+def test_a_notice_before_the_reply(same: Compare) -> None:
+    backend = ScriptedBackend([Notice("compiling kernels (once)"), HOLD])
+    assert same(backend, held("Hello?", backend), until_shown("compiling"), size=(80, 24))
 
 
 def test_an_answer_that_comes(same: Compare, clock: StillClock) -> None:
