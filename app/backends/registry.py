@@ -7,18 +7,21 @@ A plugin declares `NAME = "module:function"` in the entry point group `qchat.bac
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from app.backends.base import Backend, BackendFactory, Notice, Progress
 from app.errors import BackendError, UsageError, printable
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "qchat.backends"
 
 
 def backend_names() -> list[str]:
     """The names of all backends that are installed, without loading any."""
-    return sorted(entry_points(group=GROUP).names)
+    return sorted(_installed().names)
 
 
 def open_backend(settings: Settings, report: Callable[[Progress | Notice], None]) -> Backend:
@@ -27,7 +30,7 @@ def open_backend(settings: Settings, report: Callable[[Progress | Notice], None]
     Raises UsageError for a name that is not installed, BackendError for a plugin that cannot be loaded, and whatever
     the backend raises.
     """
-    found = entry_points(group=GROUP, name=settings.backend)
+    found = _installed().select(name=settings.backend)
     if not found:
         known = ", ".join(backend_names()) or "none: install qchat with pip, so that its entry points are known"
         raise UsageError(f"there is no backend {printable(settings.backend)}", f"installed: {known}")
@@ -40,3 +43,9 @@ def open_backend(settings: Settings, report: Callable[[Progress | Notice], None]
             f"it comes from {printable(entry.value)}",
         ) from error
     return factory(settings, report)
+
+
+def _installed() -> EntryPoints:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and not needed to draw a screen
+
+    return entry_points(group=GROUP)

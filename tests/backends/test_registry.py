@@ -33,7 +33,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
             "no-f": f"{__name__}:f",
         }.items()
     )
-    monkeypatch.setattr(registry, "entry_points", points.select)
+    monkeypatch.setattr("importlib.metadata.entry_points", points.select)
 
 
 @pytest.mark.usefixtures("installed")

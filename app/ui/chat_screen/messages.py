@@ -11,7 +11,6 @@ from app.ui.attachment import read_attachment
 from app.ui.chat_screen.replies import Replies
 from app.ui.editor import edit_text
 from app.ui.plain import statistics_of
-from app.ui.screens.dialog import ShowText
 from app.ui.widgets.message import MessageView
 
 
@@ -102,9 +101,7 @@ class Messages(Replies):
         if not replies:
             self.say("there is no reply yet", warning=True)
         else:
-            self.app.push_screen(
-                ShowText("Statistics", statistics_of(replies[-1].timing, backend.facts if backend else {}))
-            )
+            self._show_text("Statistics", statistics_of(replies[-1].timing, backend.facts if backend else {}))
 
     async def action_show_prompt(self) -> None:
         if self.replying:
@@ -166,7 +163,7 @@ class Messages(Replies):
             self.composer.focus()
         else:
             self.conversation.release_anchor()
-            views[max(place, 0)].focus()
+            self.set_focus(views[max(place, 0)])  # at once: the next key may be here already
 
     async def _show_prompt(self) -> None:
         """The prompt with its control tokens in another colour: no person can type those. Raises QChatError."""
@@ -176,7 +173,12 @@ class Messages(Replies):
         finally:
             self.status.change(activity="")
         styles = ((escape_controls(piece.text), "$text-accent bold" if piece.control else "") for piece in pieces)
-        self.app.push_screen(ShowText("The prompt of the last question", Content.assemble(*styles)))
+        self._show_text("The prompt of the last question", Content.assemble(*styles))
+
+    def _show_text(self, title: str, text: str | Content) -> None:
+        from app.ui.screens.dialog import ShowText  # noqa: PLC0415 - a dialog, not needed for the first picture
+
+        self.app.push_screen(ShowText(title, text))
 
     def _edit(self, message: Message) -> None:
         conversation = self.chat.conversation

@@ -8,7 +8,6 @@ from textual.binding import Binding, BindingType
 
 from app.ui.chat_screen.sessions import Sessions
 from app.ui.keymap import bindings
-from app.ui.screens.help import help_screen
 
 
 class ChatScreen(Sessions):
@@ -22,6 +21,8 @@ class ChatScreen(Sessions):
     _changes: int | None = None  # the store's own count, when it was looked at last
 
     async def action_help(self) -> None:
+        from app.ui.screens.help import help_screen  # noqa: PLC0415 - a dialog, not needed for the first picture
+
         self.app.push_screen(help_screen(self._keymap))
 
     async def action_palette(self) -> None:

@@ -11,9 +11,6 @@ from app.hub.library import Library
 from app.settings import load_settings, paths
 from app.ui.chat_screen.messages import Messages
 from app.ui.names import shown_model
-from app.ui.screens.dialog import AskText
-from app.ui.screens.search import SearchScreen
-from app.ui.screens.settings import SettingsScreen
 from app.ui.widgets.session_list import SessionList
 
 
@@ -153,6 +150,8 @@ class Sessions(Messages):
             await self._leave_for(await self.chats.open(session_id))
 
     async def _rename(self, chat: ChatSession) -> None:
+        from app.ui.screens.dialog import AskText  # noqa: PLC0415 - a dialog, not needed for the first picture
+
         title = await self.app.push_screen_wait(AskText("Rename this chat", chat.session.title))
         if title is None:
             return
@@ -171,6 +170,8 @@ class Sessions(Messages):
             self.say(escape_controls(f"written to {path}"))
 
     async def _search(self, query: str) -> None:
+        from app.ui.screens.search import SearchScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
+
         hit = await self.app.push_screen_wait(SearchScreen(self.chats, query))
         if hit is None:
             return
@@ -183,7 +184,7 @@ class Sessions(Messages):
                 view.focus()
 
     async def _choose_model(self) -> None:
-        from app.ui.screens.picker import PickerScreen  # noqa: PLC0415 - reads the catalogue; not before it is wanted
+        from app.ui.screens.picker import PickerScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
 
         settings = self.chat.settings
         in_use = self.host.current.model if self.host.current else ""
@@ -200,6 +201,8 @@ class Sessions(Messages):
         self.show_welcome(not self.chat.conversation)
 
     async def _settings(self) -> None:
+        from app.ui.screens.settings import SettingsScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
+
         inherited = dict(load_settings().items())
         own = dict(self.chat.session.settings)
         changes = await self.app.push_screen_wait(SettingsScreen(own, {key: inherited[key] for key in CHAT_SETTINGS}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -19,10 +20,12 @@ from app.chat.conversation import Message, State
 from app.cli.terminal import escape_controls
 from app.templates.reply import ToolCall
 from app.ui.keymap import bindings
-from app.ui.markdown.body import MarkdownBody
 from app.ui.names import shown_model
 from app.ui.widgets.thinking import ThinkingPane
 from app.ui.widgets.tool_call import ToolCallPane
+
+if TYPE_CHECKING:
+    from app.ui.markdown.body import MarkdownBody
 
 FOLDED_LINES, FOLDED_CHARACTERS = 24, 4000
 
@@ -86,7 +89,7 @@ class MessageView(Vertical, can_focus=True):
         if said.thinking.strip():
             yield self._new_thinking(said)
         if said.content:
-            self._body = MarkdownBody(said.content)
+            self._body = _markdown(said.content)
             yield self._body
         yield from (ToolCallPane(call) for call in said.tool_calls)
         if said.state != "streaming":
@@ -133,7 +136,7 @@ class MessageView(Vertical, can_focus=True):
         """The next piece of the answer."""
         if self._body is None:
             self._end_activity()
-            self._body = MarkdownBody()
+            self._body = _markdown("")
             self.mount(self._body)
         self._body.append(text)
 
@@ -193,6 +196,12 @@ class MessageView(Vertical, can_focus=True):
         lines = [] if said.state == "error" and said.notices else [_ENDS[said.state]] if said.state in _ENDS else []
         for line in [*lines, *said.notices]:
             yield Static(Content(escape_controls(line)), classes=f"notice{failed}", markup=False)
+
+
+def _markdown(text: str) -> MarkdownBody:
+    from app.ui.markdown.body import MarkdownBody  # noqa: PLC0415 - slow; a new chat's first picture needs none
+
+    return MarkdownBody(text)
 
 
 def speed(timing: Mapping[str, float]) -> str:
