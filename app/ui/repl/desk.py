@@ -31,6 +31,7 @@ class Desk:
     editing          the question that the next message takes the place of
     show_thinking    whether the thinking of a reply is shown as it comes
     leaving          the person wants to quit
+    interrupted      Ctrl-C came since the last prompt, before there was a reply to stop
     """
 
     def __init__(self, saver: Saver, host: BackendHost, flags: Mapping[str, Any], plain: bool) -> None:
@@ -44,6 +45,7 @@ class Desk:
         self.attached: list[str] = []
         self.editing: str | None = None
         self.leaving = False
+        self.interrupted = False
         self.chats = Chats(saver, host, flags)
         self._kept = {key: value for key, value in flags.items() if key.startswith(_KEPT)}
         self.chat = self.chats.new(self._kept)
@@ -118,6 +120,8 @@ class Desk:
         view = ReplyView(self.output, self.show_thinking)
         self._stopping = False
         self._reply = asyncio.ensure_future(begin(view.show))
+        if self.interrupted:
+            asyncio.get_running_loop().call_soon(self.stop)  # the question itself is kept first
         try:
             with self.source.while_busy(self.stop):
                 await self._reply

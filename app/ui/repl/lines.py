@@ -59,9 +59,12 @@ class LineSource:
                 self._history = None
         return Typed(text)
 
-    def interrupt(self) -> None:
-        if self._interrupted and not self._interrupted.done():
+    def interrupt(self) -> bool:
+        if not self._interrupted or not self._reading or self._reading.done():
+            return False
+        if not self._interrupted.done():
             self._interrupted.set_result(None)
+        return True
 
     def aside(self, write: Callable[[], None]) -> None:
         if self._prompt:

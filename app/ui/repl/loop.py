@@ -124,11 +124,11 @@ class Repl:
             await self._take(text)
 
     def interrupt(self) -> None:
-        """SIGINT: stop the reply, or as Ctrl-C at the prompt."""
+        """SIGINT: stop the reply, also one that is about to begin; or as Ctrl-C at the prompt."""
         if self.desk.replying:
             self.desk.stop()
-        elif self._at_prompt and self.desk.source:
-            self.desk.source.interrupt()
+        elif not (self._at_prompt and self.desk.source and self.desk.source.interrupt()):
+            self.desk.interrupted = True
 
     async def close(self) -> None:
         """Save, tell what could not be saved, and give the model back."""
@@ -150,9 +150,11 @@ class Repl:
     async def _read(self, source: Source) -> str:
         """One entry. What it is to begin with is used up."""
         draft, self.desk.draft = self.desk.draft, ""
+        self.desk.interrupted = False
         self._at_prompt = True
         titles = asyncio.ensure_future(self._offer_titles(source))
-        await asyncio.wait([titles], timeout=TITLES_S)
+        with source.while_busy(lambda: None):
+            await asyncio.wait([titles], timeout=TITLES_S)
         try:
             typed = await source.read("edit> " if self.desk.editing else "> ", draft)
         finally:

@@ -64,11 +64,13 @@ class PromptSource:
             return Typed(as_typed(typed))
         return Typed(typed.text, as_typed(typed.draft))
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         app = self._session.app
-        if app.is_running:
-            app.key_processor.feed(KeyPress(Keys.ControlC), first=True)
-            app.key_processor.process_keys()
+        if app.is_done or not app.is_running:
+            return False
+        app.key_processor.feed(KeyPress(Keys.ControlC), first=True)
+        app.key_processor.process_keys()
+        return True
 
     def aside(self, write: Callable[[], None]) -> None:
         app = self._session.app

@@ -31,8 +31,8 @@ class Source(Protocol):
     async def read(self, prompt: str, draft: str = "") -> Typed:
         """The next entry, which begins as `draft`. Raises EOFError at the end, InterruptError for Ctrl-C."""
 
-    def interrupt(self) -> None:
-        """A signal asked to interrupt; as Ctrl-C at the prompt, or nothing where none is shown."""
+    def interrupt(self) -> bool:
+        """A signal asked to interrupt: as Ctrl-C at the prompt; False where no prompt waits any more."""
 
     def aside(self, write: Callable[[], None]) -> None:
         """Have `write` write whole lines to the terminal now, without harm to the prompt and the draft."""

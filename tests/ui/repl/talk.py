@@ -41,8 +41,8 @@ class Entries:
             raise InterruptError
         return Typed(text)
 
-    def interrupt(self) -> None:
-        pass
+    def interrupt(self) -> bool:
+        return False
 
     def aside(self, write: Callable[[], None]) -> None:
         write()
@@ -84,12 +84,19 @@ class Talker:
         self._capsys = capsys
 
     def __call__(
-        self, *entries: str | Callable[[], str], edits: bool = False, wanted: str | None = None, **flags: Any
+        self,
+        *entries: str | Callable[[], str],
+        edits: bool = False,
+        wanted: str | None = None,
+        begun: Callable[[loop.Repl], None] = lambda _: None,
+        **flags: Any,
     ) -> Talk:
+        """`begun` gets the line interface before anything is typed."""
         source = Entries(list(entries), edits, capture=self._capsys.readouterr)
 
         async def run() -> loop.Repl:
             repl = loop.Repl({"model": "scripted", **flags}, plain=False)
+            begun(repl)
             try:
                 await repl.run(source, wanted)
             finally:

@@ -15,6 +15,7 @@ from app.chat.conversation import new_message
 from app.chat.store import Store
 from app.ui.actions import slash_commands
 from app.ui.repl.completion import CommandCompleter
+from app.ui.repl.loop import Repl
 from tests.ui.repl.scripted import CODE
 from tests.ui.repl.talk import CTRL_C, Talker
 
@@ -72,6 +73,20 @@ def test_ctrl_c_hints_and_twice_leaves(talk: Talker) -> None:
     talked = talk(CTRL_C, "hello", CTRL_C, CTRL_C, "not read")
     assert "leaves" in talked.err[0] and "leaves" in talked.err[2]
     assert talked.source.entries == ["not read"]
+
+
+def test_ctrl_c_just_before_a_reply_begins_stops_it(talk: Talker) -> None:
+    """U06: there is a moment between the Enter key and the reply, and a signal in it was lost."""
+
+    begun: list[Repl] = []
+
+    def question() -> str:
+        begun[0].interrupt()
+        return "endless"
+
+    talked = talk(question, begun=begun.append)
+    assert "stopped; what was said is kept" in talked.err[0]
+    assert [(m.content, m.state) for m in talked.repl.desk.path] == [("endless", "stop"), ("", "cancelled")]
 
 
 def test_chats_are_listed_opened_and_searched(talk: Talker) -> None:
