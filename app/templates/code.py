@@ -41,7 +41,7 @@ class Code:
     A "value" is anything but minijinja's own undefined, and "unknown" anything. "markup" is text after the filter
     `safe`, "mixed" what may be that, and "macros" a list with a macro in it, which Python cannot hold. `whole` code
     needs no brackets where it is an operand. `name` is what it consists of, if that is one name, and `literal` the
-    value of a string literal.
+    value of a string literal. `choice` is what `mixed` code chooses from: one code, the condition, and the other.
     """
 
     text: str
@@ -49,6 +49,7 @@ class Code:
     whole: bool = True
     name: str = ""
     literal: str | None = None
+    choice: tuple[Code, str, Code] | None = None
 
     def operand(self) -> str:
         """The text, in brackets where they are needed."""

@@ -29,6 +29,7 @@ _ARGUMENTS_OF_MACROS = ("varargs", "kwargs")
 _WORDS = ("and", "if", "in", "is", "not", "or", "else")
 _MAX_INTEGER = 1 << 31  # literals below are added natively; sums of them fit minijinja's integers
 _NATIVE_SUMS: tuple[Kind, ...] = ("string", "macros", "integer")
+_MAX_CHOICES = 3  # in one sum: each doubles it
 _MAX_REPEATED = 200  # characters; longer operands in the middle of `a < b < c` are not written twice
 # Comparisons and their functions; `__compare` is for several at once
 COMPARED = {
@@ -90,7 +91,7 @@ class Expressions(Tokens):
             if self.skip("else"):
                 other = self.expression()
                 text = f"{code.operand()} if {condition.operand()} else {other.operand()}"
-                code = Code(text, common_kind(code, other), whole=False)
+                code = Code(text, common_kind(code, other), whole=False, choice=(code, condition.operand(), other))
             else:
                 code = Code(f"{code.operand()} if {condition.operand()}", whole=False)
         return code
@@ -144,11 +145,12 @@ class Expressions(Tokens):
         while self.at("+", "-"):
             operators.append(self.take("operator"))
             codes.append(self._concatenation())
-        if not operators:
-            return codes[0]
+        return self._add(line, codes, operators) if operators else codes[0]
+
+    def _add(self, line: int, codes: list[Code], operators: Sequence[str]) -> Code:
         kinds = {code.kind for code in codes}
-        if "mixed" in kinds:  # it cannot be known here whether the rest is to be escaped
-            raise TemplateFailure(line, "a sum with what may be `safe`")
+        if "mixed" in kinds:
+            return self._add_choice(line, codes, operators)
         if "-" in operators:
             kind: Kind = "integer" if kinds == {"integer"} else "value"
         elif "markup" in kinds:
@@ -163,6 +165,19 @@ class Expressions(Tokens):
         for operator, code in zip(operators, codes[1:], strict=True):
             text += f" {operator} {code.operand()}"
         return Code(text, kind, whole=False)
+
+    def _add_choice(self, line: int, codes: list[Code], operators: Sequence[str]) -> Code:
+        """The sum for each side of a choice, because the rest is escaped where it is added to `safe` text only."""
+        place = next(i for i, code in enumerate(codes) if code.kind == "mixed")
+        choice = codes[place].choice
+        if choice is None or sum(code.kind == "mixed" for code in codes) > _MAX_CHOICES:
+            raise TemplateFailure(line, "a sum with what may be `safe`")
+        one, condition, other = choice
+        first, second = (
+            self._add(line, [*codes[:place], side, *codes[place + 1 :]], operators) for side in (one, other)
+        )
+        text = f"{first.operand()} if {condition} else " + second.operand().replace("\n", " ")
+        return Code(text, common_kind(first, second), whole=False, choice=(first, condition, second))
 
     def _concatenation(self) -> Code:
         line, codes = self.line, [self._product()]
@@ -219,7 +234,7 @@ class Expressions(Tokens):
             line_ends = self.line_ends()
             code = Code("()", "value") if self.at(")") else self.items()
             self.expect(")")
-            return Code(line_ends + code.operand(), code.kind)
+            return Code(line_ends + code.operand(), code.kind, choice=code.choice)
         if self.skip("["):
             codes = [self.expression() for _ in self.until("]")]
             kind: Kind = "macros" if any(code.name in self._names.macros for code in codes) else "value"

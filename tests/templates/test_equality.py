@@ -98,6 +98,8 @@ MENDED = [
     "{{ messages|map('tojson')|join('; ') }}{{ ['b', 'A']|sort }}{{ ['a', 'A']|unique|list }}{{ [3, 1.5]|min }}",
     "{{ messages|selectattr('role', 'in', ['user'])|map(attribute='content')|list }}",
     "{{ messages|rejectattr('content', 'none')|list|length }}{{ numbers|sum }}{{ numbers|sort(reverse=true) }}",
+    "{{ ('&'|safe if yes else '&') + '<' }}{{ '<' + ('&'|safe if nosuch else '&') + '>' }}",
+    "{{ (('&'|safe if yes else '<') + ('>'|safe if nosuch else '&')) + '<' }}",
     "{{ 'a'|safe + '<' }}{{ '<' + 'a'|safe|trim + '&' }}{{ ('<'|safe) ~ '<' }}",
     "{{ ('<'|safe + '<').strip() + '<' }}{{ whole[0] is defined }}{{ whole[9] }}{{ whole.a }}{{ whole['a'] }}",
     "{{ range(3) }}{{ range(3)|list }}{{ [1] + [2] }}{{ 'a' * 3 }}{{ [0] * 2 }}",
