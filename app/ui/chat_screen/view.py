@@ -55,6 +55,7 @@ class ChatView(Screen[None]):
             height: 100%;
             border-right: outer $border;
         }
+        &.-short #welcome-title, &.-short #welcome-keys { display: none; }
     }
     """
 
@@ -115,11 +116,11 @@ class ChatView(Screen[None]):
     async def show_chat(self, chat: ChatSession) -> None:
         """Show this chat instead of the one that is shown."""
         self.chat = chat
+        self.set_focus(self.composer)  # before anything that takes time: the next keys are meant for it
         path = chat.conversation.path()
         await self._show_path(path)
         self.status.change(model=shown_model(chat.settings.model), activity="", speed=None, context_used=_used(path))
         await self.refresh_chats()
-        self.composer.focus()
 
     async def show_path(self) -> None:
         """Show the path again: another branch is looked at."""

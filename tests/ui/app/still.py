@@ -104,7 +104,9 @@ def after(*steps: Step) -> Callable[[Pilot[int]], Awaitable[None]]:
             await pilot.pause()
         for field in [*app.screen.query(Input), *app.screen.query(TextArea)]:
             field.cursor_blink = False
-        await pilot.pause()
+        before = ""
+        while before != (before := shown(app)):  # what was begun is drawn
+            await pilot.pause(0.05)
 
     return run_before
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from app.backends.base import Answer, Done, Notice, Progress, Thinking, ToolCall
 from app.errors import BackendError
@@ -247,17 +248,23 @@ def test_chats_in_a_narrow_window(same: Compare) -> None:
     assert same(backend, begin, pressed("ctrl+b"), size=(60, 20))
 
 
+async def search(app: QChatApp, pilot: Pilot[int]) -> None:
+    await pressed("ctrl+s")(app, pilot)
+    await until_shown("Search in all chats", "Words, a part")(app, pilot)
+
+
 def test_a_search(same: Compare) -> None:
     backend, begin = three_chats()
-    assert same(backend, begin, pressed("ctrl+s"), pressed(*"columns"), until_shown("3 found"))
+    assert same(backend, begin, search, pressed(*"columns"), until_shown("3 found"))
 
 
 def test_a_search_that_found_nothing(same: Compare) -> None:
-    assert same(answering(), pressed("ctrl+s"), pressed(*"xyz"), until_shown("0 found"), size=(80, 24))
+    assert same(answering(), search, pressed(*"xyz"), until_shown("0 found"), size=(80, 24))
 
 
 def test_rename(same: Compare) -> None:
-    assert same(answering("Yes."), asked("Is this a title?"), typed("/rename"), pressed("enter"), size=(80, 24))
+    seen = [until_shown("Rename this chat")]
+    assert same(answering("Yes."), asked("Is this a title?"), typed("/rename"), pressed("enter"), *seen, size=(80, 24))
 
 
 async def disk_is_full(app: QChatApp, _pilot: object) -> None:
@@ -274,16 +281,16 @@ def test_what_is_not_saved(same: Compare) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_help(same: Compare, size: tuple[int, int]) -> None:
-    assert same(answering(), pressed("f1"), size=size)
+    assert same(answering(), pressed("f1"), until_shown("Everywhere"), size=size)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_settings(same: Compare, size: tuple[int, int]) -> None:
-    assert same(answering(), pressed("f2"), size=size)
+    assert same(answering(), pressed("f2"), until_shown("seed"), size=size)
 
 
 def test_a_wrong_setting(same: Compare) -> None:
-    steps = (pressed("f2"), pressed("tab", "tab", "tab"), pressed(*"hot"), pressed("enter"))
+    steps = (pressed("f2"), until_shown("seed"), pressed("tab", "tab", "tab", *"hot", "enter"), until_shown("cannot"))
     assert same(answering(), *steps, size=(80, 24))
 
 
@@ -296,7 +303,14 @@ def test_a_slash_command_that_is_nearly_typed(same: Compare) -> None:
 
 
 def test_the_palette(same: Compare) -> None:
-    assert same(answering(), pressed("ctrl+p"), pressed(*"copy"), until_shown("Copy the last reply"), size=(80, 24))
+    assert same(
+        answering(),
+        pressed("ctrl+p"),
+        until_shown("Search for commands"),
+        pressed(*"copy"),
+        until_shown("Copy the last reply"),
+        size=(80, 24),
+    )
 
 
 def test_the_exact_prompt(same: Compare) -> None:
@@ -304,7 +318,7 @@ def test_the_exact_prompt(same: Compare) -> None:
 
 
 def test_statistics(same: Compare) -> None:
-    assert same(answering("Yes."), asked("How fast?"), typed("/stats"), pressed("enter"), size=(80, 24))
+    assert same(answering("Yes."), asked("How fast?"), typed("/stats"), pressed("enter"), until_shown("threads"))
 
 
 def test_the_model_picker(same: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
