@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app.chat.conversation import Message, Session
-from app.chat.text import well_formed
+from app.chat.text import fenced, well_formed
 
 FORMAT, VERSION = "qchat-chats", 1
 LONGEST_NAME = 200  # bytes of UTF-8 without the suffix; file systems take 255
@@ -42,10 +42,10 @@ def to_markdown(session: Session, path: Sequence[Message], thinking: bool = Fals
         model = f" ({_one_line(message.model)})" if message.role == "assistant" and message.model else ""
         parts.append(f"## {_ROLES[message.role]}{model}")
         if thinking and message.thinking:
-            parts.append(f"<details><summary>Thinking</summary>\n\n{_fenced(message.thinking, 'text')}\n\n</details>")
+            parts.append(f"<details><summary>Thinking</summary>\n\n{fenced(message.thinking, 'text')}\n\n</details>")
         if message.content:
             parts.append(_with_closed_fence(message.content.rstrip()))
-        parts += [_fenced(call.raw, "json") for call in message.tool_calls]
+        parts += [fenced(call.raw, "json") for call in message.tool_calls]
         notes = [_ENDS[message.state]] if message.state in _ENDS else []
         parts += [f"*[{_one_line(note)}]*" for note in (*notes, *message.notices)]
     return "\n\n".join(parts) + "\n"
@@ -101,13 +101,6 @@ def safe_file_name(title: str, suffix: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _fenced(text: str, kind: str) -> str:
-    """`text` as a block of code whose fence is longer than every run of backticks in it."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{kind}\n{text}\n{fence}"
 
 
 def _with_closed_fence(markdown: str) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 
 from app.backends.base import Answer, ChatRequest, Event, Generated, PromptPiece, Thinking, ToolCall
 from app.chat.conversation import Conversation, Message, Session, State, new_message, new_session
-from app.chat.host import BackendHost
+from app.chat.host import BackendHost, Report
 from app.chat.saver import Saver
 from app.chat.text import well_formed
 from app.chat.title import title_of
 from app.chat.turn import Reply, Turn
-from app.errors import QChatError, UsageError
+from app.errors import QChatError, UsageError, printable
 from app.settings import Settings, load_settings
 
 SAVE_EVERY_S = 0.5
@@ -117,17 +117,21 @@ class ChatSession:
         self.conversation.go_to(message_id)
         self._change(leaf_id=self.conversation.leaf_id)
 
-    async def prompt(self, show: Show) -> Sequence[PromptPiece]:
-        """The exact prompt that the last question becomes; empty where the backend does not know it.
+    async def prompt(self, report: Report) -> Sequence[PromptPiece]:
+        """The exact prompt that the last question becomes.
 
-        Opens the backend, and so raises what that raises; UsageError if there is no question.
+        Opens the backend, and so raises what that raises; UsageError if there is no question, or if the backend does
+        not know the prompt of its model.
         """
         questions = [message.id for message in self.conversation.path() if message.role == "user"]
         if not questions:
             raise UsageError("there is no question yet, so no prompt")
         settings = self.settings
-        backend = await self._host.get(settings, show)
-        return await backend.prompt(self._request(settings, questions[-1]))
+        backend = await self._host.get(settings, report)
+        pieces = await backend.prompt(self._request(settings, questions[-1]))
+        if not pieces:
+            raise UsageError(f"the backend {printable(backend.name)} does not know the prompt of its model")
+        return pieces
 
     def switch(self, message_id: str, step: int) -> bool:
         """Look at the branch `step` places after (before, if negative) that of `message_id`; False if there is none."""

@@ -1,10 +1,12 @@
-"""Text as it enters a chat: Unicode that can be written anywhere.
+"""Text as it enters a chat: Unicode that can be written anywhere, and blocks that nothing in them can end.
 
 A terminal, a JSON file or a server can hand over halves of UTF-16 pairs. Such text looks fine until something has to
 encode it, deep inside a request or a file; so it is mended once, where it enters.
 """
 
 from __future__ import annotations
+
+import re
 
 
 def well_formed(text: str) -> str:
@@ -14,3 +16,10 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def fenced(text: str, kind: str) -> str:
+    """`text` as a Markdown block of code, between fences that are longer than every run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{kind}\n{text}\n{fence}"

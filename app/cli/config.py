@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 
 import click
 
 from app.cli.terminal import escape_controls, write_json
-from app.errors import SettingsError, UsageError, printable
 from app.settings import load_settings, paths, private_dir, read_config, shipped_config_dir
 
 
@@ -45,21 +42,16 @@ def edit() -> None:
 
     A missing file is made first, with every setting as a comment that shows its default.
     """
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor:
-        raise UsageError("no editor is set", f"set EDITOR, or edit {printable(str(paths().config_file), 300)} yourself")
+    from app.ui.editor import editor, run_editor  # noqa: PLC0415 - for this command only
+
+    editor()  # there is one, before a file is made for it
     file = paths().config_file
     if not file.exists():
         private_dir(file.parent)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as out:
             out.write(commented_defaults())
-    try:
-        code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot start the editor {printable(editor)}: {error}", "check VISUAL and EDITOR") from error
-    if code != 0:
-        raise SettingsError(f"the editor ended with code {code}", f"{printable(str(file), 300)} is as it left it")
+    run_editor(file)
     read_config(file)
     click.echo(escape_controls(f"{file} is fine"), err=True)
 

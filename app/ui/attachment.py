@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.chat.text import fenced
 from app.cli.progress import human_bytes
 from app.errors import UsageError, printable
 
@@ -44,12 +44,5 @@ def read_attachment(name: str) -> Attachment:
     text = text.replace("\r\n", "\n").rstrip("\n")
     lines = text.count("\n") + 1 if text else 0
     said = f"{printable(path.name)}: {human_bytes(len(data))}, {lines:,} line{'' if lines == 1 else 's'}"
-    return Attachment(f"{printable(path.name)}:\n{_fenced(text, path.suffix)}", said)
-
-
-def _fenced(text: str, suffix: str) -> str:
-    """`text` between fences that are longer than any run of backticks in it."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    kind = suffix[1:] if suffix[1:].isalnum() else ""
-    return f"{fence}{kind}\n{text}\n{fence}"
+    kind = path.suffix[1:] if path.suffix[1:].isalnum() else ""
+    return Attachment(f"{printable(path.name)}:\n{fenced(text, kind)}", said)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from app.backends.base import ChatRequest
 from app.chat.conversation import Message
-from app.chat.session import request_messages
 from app.cli.terminal import is_terminal
-from app.errors import UsageError, printable
+from app.errors import UsageError
 from app.ui.clipboard import copy_text
 from app.ui.plain import statistics_of
 from app.ui.repl.desk import Desk
@@ -72,21 +70,10 @@ class ReplyCommands:
     async def action_show_prompt(self, _argument: str) -> None:
         """The text that the last question became, with the control tokens, which no person can type, in brackets."""
         desk = self._desk
-        question = desk.last("user")
-        if question is None:
-            raise UsageError("there is no question yet, so no prompt")
-        settings = desk.chat.settings
-        request = ChatRequest(
-            request_messages(settings.system, desk.chat.conversation.path_to(question.id)),
-            settings.sampling,
-            settings.max_tokens,
-            settings.thinking,
-        )
-        backend = await desk.host.get(settings, desk.output.show)
-        desk.output.finish()
-        pieces = await backend.prompt(request)
-        if not pieces:
-            raise UsageError(f"the backend {printable(backend.name)} does not know the prompt of its model")
+        try:
+            pieces = await desk.chat.prompt(desk.output.show)
+        finally:
+            desk.output.finish()
         desk.write("".join(f"⟦{piece.text}⟧" if piece.control else piece.text for piece in pieces).split("\n"))
         desk.say("⟦ and ⟧ stand around control tokens and are not part of the prompt")
 
