@@ -116,17 +116,20 @@ class Replies(ChatView):
         """Have a reply written and draw it. The screen may show another chat by the time it ends."""
         feed = ReplyFeed(self.conversation, self.status, self._added)
         drawing = self.set_interval(DRAW_EVERY_S, feed.draw)
+        message = None
         try:
             message = await reply(feed.take)
-            self._tell_context(message)
         except asyncio.CancelledError:
             pass
         finally:
             drawing.stop()
-            await feed.draw()
             self._reply_task = None
-            self.status.change(activity="")
-            await self.telling(self.refresh_chats())
+            if self.is_running:  # the app may have gone meanwhile, as after a bug
+                await feed.draw()
+                self.status.change(activity="")
+                if message:
+                    self._tell_context(message)
+                await self.telling(self.refresh_chats())
 
     async def _added(self, message: Message) -> None:
         self.show_welcome(False)
