@@ -10,6 +10,8 @@ import sys
 
 from app.errors import UsageError
 
+ESCAPE_MS = 25  # how long a lone escape waits for what would make it another key
+
 _ELSEWHERE = "'qchat ask' answers one question in a script or pipe; 'qchat repl' is a chat without full screen"
 
 
@@ -25,6 +27,7 @@ def start_app(model: str | None, session: str | None, resume_last: bool) -> int:
     if os.name == "posix" and term in ("", "dumb", "unknown"):
         what = f"TERM={term}" if term else "an unset TERM"
         raise UsageError(f"the app cannot be shown on a terminal with {what}", _ELSEWHERE)
+    os.environ.setdefault("ESCDELAY", str(ESCAPE_MS))  # Textual reads it when it is imported
     from app.ui.app import run_app  # noqa: PLC0415 - half a second, when it is certain that it can be shown
 
     return run_app(

@@ -221,7 +221,6 @@ def run_app(model: str | None, pick_model: bool, session: str | None, resume_las
     if os.environ.get("NO_COLOR") == "":
         del os.environ["NO_COLOR"]  # empty means not set; Textual takes it for set
     app = QChatApp(settings, flags=flags, session=wanted, pick_model=pick_model)
-    os.environ.setdefault("ESCDELAY", "25")  # milliseconds that a lone escape waits to be one
     with stderr_to_log(paths().log_dir):
         code = asyncio.run(app.run_to_the_end())
     if app.left_unsaved:

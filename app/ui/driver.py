@@ -12,6 +12,7 @@ import selectors
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from textual import constants
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -33,10 +34,13 @@ class TerminalDriver(LinuxDriver):
         """Read keys until `exit_event` is set. Runs in a thread."""
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        wait_s = _LOOK_EVERY_S
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if selector.select(_LOOK_EVERY_S):
+                ready = selector.select(wait_s)
+                wait_s = constants.ESCAPE_DELAY if ready else _LOOK_EVERY_S  # an escape may be the last that was read
+                if ready:
                     data = self._read()
                     if not data:
                         self._gone()

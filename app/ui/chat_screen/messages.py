@@ -193,6 +193,9 @@ class Messages(Replies):
             self.start_reply(lambda show: chat.regenerate(message.id, show))
 
     async def _fork(self, message_id: str) -> None:
+        if self.replying:
+            self.say("a reply is being written; Esc stops it", warning=True)
+            return
         await self.show_chat(self.chat.fork(message_id))
         self.say("a new chat that begins as the other one did")
 

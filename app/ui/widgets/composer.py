@@ -81,6 +81,8 @@ class Composer(TextArea):
             self.set_text(completed)
         elif self._leaves_the_draft(event.key) and self._recall(-1 if event.key == "up" else +1):
             self._take(event)
+        elif event.key.startswith("alt+"):
+            event.prevent_default()  # such a key may carry its letter, which is not meant to be written
         else:
             await super()._on_key(event)
 
