@@ -18,6 +18,7 @@ from app.ui.widgets.conversation import ConversationView
 from app.ui.widgets.status import StatusLine
 
 DRAW_EVERY_S = 0.1
+TELL_SPEED_EVERY_S = 0.5  # a number that changes faster cannot be read
 
 
 class ReplyFeed:
@@ -34,6 +35,7 @@ class ReplyFeed:
         self._tokens = 0
         self._first_token_at: float | None = None
         self._thinking_since: float | None = None
+        self._speed_told_at = 0.0
         self._drawing = asyncio.Lock()  # one picture at a time, in order
 
     def take(self, change: Change) -> None:
@@ -114,9 +116,10 @@ class ReplyFeed:
         self._thinking_since = None
 
     def _tell_speed(self, since: float) -> None:
-        seconds = time.monotonic() - since
-        if self._tokens > 1 and seconds > 0.2:
-            self._status.change(speed=(self._tokens - 1) / seconds)
+        now = time.monotonic()
+        if self._tokens > 1 and now - since > TELL_SPEED_EVERY_S and now - self._speed_told_at > TELL_SPEED_EVERY_S:
+            self._status.change(speed=(self._tokens - 1) / (now - since))
+            self._speed_told_at = now
 
     def _tell_end(self, message: Message) -> None:
         """What the engine itself measured, in place of what was seen from here."""

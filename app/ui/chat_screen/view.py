@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus, Resize
 from textual.screen import Screen
 from textual.widgets import Footer, TextArea
@@ -22,6 +21,7 @@ from app.ui.chat_screen.welcome import Welcome
 from app.ui.clipboard import copy_text
 from app.ui.names import shown_model
 from app.ui.reply_feed import context_used
+from app.ui.widgets.blank import Blank
 from app.ui.widgets.composer import Composer
 from app.ui.widgets.conversation import ConversationView
 from app.ui.widgets.hints import CommandHints
@@ -40,10 +40,11 @@ class ChatView(Screen[None]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]  # noqa: RUF012 - Textual has it so
     VERTICAL_BREAKPOINTS = [(0, "-short"), (SHORT, "-tall")]  # noqa: RUF012
+    BLANK = True  # the parts cover it
     DEFAULT_CSS = """
     ChatView {
         layers: below above;
-        #beside { height: 1fr; }
+        #beside { layout: horizontal; height: 1fr; }
         #chat { width: 1fr; }
         SessionList { display: none; }
         &.with-chats SessionList { display: block; }
@@ -55,6 +56,7 @@ class ChatView(Screen[None]):
             height: 100%;
             border-right: outer $border;
         }
+        ToastRack { margin: 0 0 5 0; }  /* over the conversation, not over what is being written */
         &.-short #welcome-title, &.-short #welcome-keys { display: none; }
     }
     """
@@ -68,9 +70,9 @@ class ChatView(Screen[None]):
         self._wide: bool | None = None  # not known before there is a size
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="beside"):
+        with Blank(id="beside"):
             yield SessionList()
-            with Vertical(id="chat"):
+            with Blank(id="chat"):
                 yield Welcome(self._keymap)
                 yield ConversationView(self._place)
                 yield CommandHints()

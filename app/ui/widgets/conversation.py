@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from app.chat.conversation import Message
+from app.ui.widgets.blank import Blank
 from app.ui.widgets.message import MessageView
 
 WINDOW, STEP = 30, 10  # messages
 
 Place = Callable[[Message], tuple[int, int]]
-
-
-class Blank(Vertical):
-    """A container that is painted as its background at once, in place of row by row."""
-
-    BLANK = True
 
 
 class ConversationView(VerticalScroll, can_focus=False):
@@ -63,8 +58,8 @@ class ConversationView(VerticalScroll, can_focus=False):
         return list(self._messages.query_children(MessageView))
 
     @property
-    def _messages(self) -> Vertical:
-        return self.query_one("#messages", Vertical)
+    def _messages(self) -> Blank:
+        return self.query_one("#messages", Blank)
 
     def view(self, message_id: str) -> MessageView | None:
         """The view of a message, if it is in the window."""

@@ -41,7 +41,7 @@ class StatusLine(Static):
         self.status = replace(self.status, **fields)
 
     def watch_status(self, status: Status) -> None:
-        self.update(_line(status))
+        self.update(_line(status), layout=False)  # always one row; a layout of the screen costs more than the row
 
 
 def _line(status: Status) -> Content:

@@ -1,0 +1,11 @@
+"""A container without border or content, painted as its background at once in place of row by row."""
+
+from __future__ import annotations
+
+from textual.containers import Vertical
+
+
+class Blank(Vertical):
+    """Lays out its children one below the other, unless its CSS says `layout: horizontal`."""
+
+    BLANK = True
