@@ -164,6 +164,12 @@ class QChatApp(App[int]):
     def _saving_changed(self) -> None:
         self.chat_screen.status.change(not_saved=self.saver.failing or "")
 
+    def _print(self, text: str, stderr: bool = False) -> None:
+        """Textual's hook for what is printed while it draws; a log has it then (see stderr_guard)."""
+        super()._print(text, stderr)
+        if not self.is_headless:
+            os.write(2, text.encode("utf-8", "replace"))
+
     def get_driver_class(self) -> type[Driver]:
         if os.name != "posix":
             return super().get_driver_class()

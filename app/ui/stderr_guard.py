@@ -15,13 +15,19 @@ from pathlib import Path
 from app.settings import private_dir
 
 FILE_NAME = "stderr.log"
+MAX_BYTES = 1_000_000
 
 
 @contextlib.contextmanager
 def stderr_to_log(folder: Path) -> Iterator[None]:
-    """Send descriptor 2 to a log in `folder`; `sys.__stderr__`, where Textual draws, stays the terminal."""
+    """Send descriptor 2 to a log in `folder`; `sys.__stderr__`, where Textual draws, stays the terminal.
+
+    Several windows append to one log; it begins anew when it has grown beyond MAX_BYTES.
+    """
     terminal = os.dup(2)
-    log = os.open(private_dir(folder) / FILE_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    path = private_dir(folder) / FILE_NAME
+    anew = os.O_TRUNC if path.exists() and path.stat().st_size > MAX_BYTES else 0
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600)
     before = sys.__stderr__, sys.stderr
     os.dup2(log, 2)
     os.close(log)

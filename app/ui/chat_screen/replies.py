@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from app.chat.conversation import Message
 from app.chat.session import Show
+from app.cli.log import record_traceback
+from app.cli.terminal import escape_controls
 from app.errors import QChatError
 from app.ui.actions import Command, NearMiss, parse_command
 from app.ui.chat_screen.view import ChatView
@@ -121,6 +123,8 @@ class Replies(ChatView):
             message = await reply(feed.take)
         except asyncio.CancelledError:
             pass
+        except Exception as error:  # a bug, perhaps of a plugin; the reply itself says that it failed
+            self.say(escape_controls(f"unexpected {type(error).__name__}; see {record_traceback(error)}"), warning=True)
         finally:
             drawing.stop()
             self._reply_task = None
