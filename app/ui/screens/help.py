@@ -12,6 +12,7 @@ from app.ui.names import shown_key
 from app.ui.screens.dialog import ShowText
 
 GAP = 2  # cells between columns
+LEAST = 24  # cells for a sentence
 _ABOUT = (
     "Only these are commands; any other text that begins with a slash is a message, and a space before the slash makes "
     "a message of anything. Keys are changed in the [keys] table of config.toml, by the names in grey."
@@ -53,13 +54,19 @@ def _widths(rows: Sequence[_Row]) -> tuple[int, int, int, int]:
 
 
 def _table(rows: Sequence[_Row], width: int, in_columns: bool) -> Content:
-    """Where there is no room for columns, the name stands behind the sentence, and both are wrapped."""
+    """Where there is no room for columns, the name stands behind the sentence, and both are wrapped; where there is
+    hardly any, they stand below the keys."""
     keys, slashes, helps, _ = _widths(rows)
-    indent = keys + slashes
+    stacked = width - keys - slashes < LEAST
+    indent = GAP if stacked else keys + slashes
     lines: list[Content] = []
     for pressed, typed, action in rows:
-        first, *more = textwrap.wrap(action.help, max(width - indent, 20))
-        before = Content.assemble((pressed.ljust(keys), "$text-accent"), (typed.ljust(slashes), "$text-primary"))
+        first, *more = textwrap.wrap(action.help, max(width - indent, 1))
+        if stacked:
+            lines.append(Content.assemble((pressed, "$text-accent"), "  " if pressed else "", (typed, "$text-primary")))
+            before = Content(" " * indent)
+        else:
+            before = Content.assemble((pressed.ljust(keys), "$text-accent"), (typed.ljust(slashes), "$text-primary"))
         lines += [before + first, *(Content(" " * indent + line) for line in more)]
         if in_columns:
             lines[-1] = lines[-1].pad_right(helps - len(first))

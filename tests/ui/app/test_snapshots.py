@@ -267,6 +267,14 @@ def test_rename(same: Compare) -> None:
     assert same(answering("Yes."), asked("Is this a title?"), typed("/rename"), pressed("enter"), *seen, size=(80, 24))
 
 
+def pretend_to_copy(said: str) -> Step:
+    async def pretend(app: QChatApp, _pilot: object) -> None:
+        view = screen(app)
+        view.copy = lambda text, what: view.say(f"{said} {what}")  # type: ignore[method-assign]
+
+    return pretend
+
+
 async def disk_is_full(app: QChatApp, _pilot: object) -> None:
     app.saver.failing = "the disk is full"
     app._saving_changed()
@@ -276,17 +284,22 @@ def test_what_is_not_saved(same: Compare) -> None:
     assert same(answering("Yes."), asked("Is it saved?"), disk_is_full, size=(80, 24))
 
 
+def test_a_message_in_the_corner(same: Compare) -> None:
+    copied = "copied 4 characters with"
+    steps = (asked("Copy this"), pressed("alt+c"), until_shown(copied))
+    assert same(answering("Yes."), pretend_to_copy(copied), *steps, size=(80, 24))
+
+
 # Screens and hints
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", [(40, 20), (80, 24), (130, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_help(same: Compare, size: tuple[int, int]) -> None:
     assert same(answering(), pressed("f1"), until_shown("Everywhere"), size=size)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_settings(same: Compare, size: tuple[int, int]) -> None:
-    assert same(answering(), pressed("f2"), until_shown("seed"), size=size)
+def test_settings(same: Compare) -> None:
+    assert same(answering(), pressed("f2"), until_shown("seed"), size=(80, 24))
 
 
 def test_a_wrong_setting(same: Compare) -> None:
