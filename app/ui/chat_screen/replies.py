@@ -39,7 +39,7 @@ class Replies(ChatView):
     async def on_composer_sent(self, event: Composer.Sent) -> None:
         match parse_command(event.text):
             case Command(action, argument):
-                self.composer.set_text("")
+                self.composer.take_out(event.text)
                 await self.telling(self.run_command(action.id, argument))
             case NearMiss(word, meant):
                 self.say(f"no command /{word}; did you mean /{meant}? A space before the slash sends it", warning=True)
@@ -97,7 +97,7 @@ class Replies(ChatView):
         )
         if started:
             self._end_edit()
-            self.composer.set_text("")
+            self.composer.take_out(text)
             try:
                 self._history.add(text)
             except QChatError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
+from wcwidth import iter_graphemes
 
 from app.chat.text import well_formed
 from app.ui.actions import slash_commands
@@ -66,6 +67,26 @@ class Composer(TextArea):
         start, end = self.document.start, self.document.end
         self.replace(text, start, end, maintain_selection_offset=False)
         self.move_cursor(self.document.end)
+
+    def get_cursor_left_location(self) -> tuple[int, int]:
+        """One visible character to the left, however many code points it has; Backspace and the arrow go by it."""
+        row, column = self.cursor_location
+        if column == 0:
+            return super().get_cursor_left_location()
+        return row, column - len([*iter_graphemes(self.document[row][:column])][-1])
+
+    def get_cursor_right_location(self) -> tuple[int, int]:
+        """One visible character to the right."""
+        row, column = self.cursor_location
+        line = self.document[row]
+        if column == len(line):
+            return super().get_cursor_right_location()
+        return row, column + len(next(iter_graphemes(line[column:])))
+
+    def take_out(self, sent: str) -> None:
+        """Take out what was sent; what has been typed since then stays."""
+        text = well_formed(self.text)
+        self.set_text(text.removeprefix(sent) if text.startswith(sent) else "")
 
     async def _on_key(self, event: events.Key) -> None:
         pasted = event.time - self._last_key_at < PASTED_WITHIN_S

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
+import pytest
+from rich.cells import cell_len
 from textual import events
 
 from app.backends.base import Answer, Notice, Thinking, ToolCall
@@ -367,6 +369,36 @@ def test_the_up_key_brings_back_what_was_sent() -> None:
             ):
                 await pilot.press(key)
                 assert screen(app).composer.text == text
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "left"),
+    [
+        ("かなカ", 6, "かな"),
+        ("x👨\u200d👩\u200d👧", 3, "x"),
+        ("x🇨🇭", 3, "x"),
+        ("xe\u0301", 2, "x"),
+        ("⚠\ufe0f", 2, ""),
+    ],
+    ids=["kana", "family", "flag", "accent", "warning sign"],
+)
+def test_one_visible_character_is_one_step_of_the_cursor_and_one_backspace(text: str, columns: int, left: str) -> None:
+    async def work() -> None:
+        async with running(ScriptedBackend()) as (app, pilot):
+            composer = screen(app).composer
+            start = app.cursor_position
+            await type_text(pilot, text)
+            assert app.cursor_position.x - start.x == columns  # where an input method opens its window
+            assert {cell_len(line) for line in shown(app).splitlines()} == {app.size.width}  # borders stay straight
+            await pilot.press("left", "right")
+            assert composer.cursor_location == (0, len(text))
+            await pilot.press("backspace")
+            assert composer.text == left
+            await type_text(pilot, text[len(left) :] + "y")
+            await pilot.press("home", "delete")
+            assert composer.text == "y"
 
     run(work)
 
