@@ -9,12 +9,15 @@ from __future__ import annotations
 import codecs
 import os
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from textual import constants
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Paste
+
+from app.ui.pasted import PasteSplitter
 
 if TYPE_CHECKING:
     from app.ui.app import QChatApp
@@ -24,7 +27,7 @@ _READ_BYTES = 65536
 
 
 class TerminalDriver(LinuxDriver):
-    """Reads what is no UTF-8 as U+FFFD, and tells the app once the terminal is gone."""
+    """Reads what is no UTF-8 as U+FFFD and pastes as nothing but text, and tells the app once the terminal is gone."""
 
     def __init__(self, app: QChatApp, **options: Any) -> None:
         super().__init__(app, **options)
@@ -33,6 +36,7 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         """Read keys until `exit_event` is set. Runs in a thread."""
         parser = XTermParser(self._debug)
+        splitter = PasteSplitter()
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         wait_s = _LOOK_EVERY_S
         with selectors.SelectSelector() as selector:
@@ -45,9 +49,12 @@ class TerminalDriver(LinuxDriver):
                     if not data:
                         self._gone()
                         return
-                    if text := decode(data):  # "" while a character is incomplete; the parser takes it for the end
-                        for event in parser.feed(text):
-                            self.process_message(event)
+                    pieces: Iterable[str | Paste] = splitter.feed(decode(data))
+                else:
+                    pieces = splitter.silence()
+                for piece in pieces:
+                    for event in [piece] if isinstance(piece, Paste) else parser.feed(piece):
+                        self.process_message(event)
                 for event in parser.tick():
                     self.process_message(event)
 

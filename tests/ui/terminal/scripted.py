@@ -11,6 +11,7 @@ from typing import NoReturn
 from app import cli
 from app.backends.base import Answer, ChatRequest, Done, Event, Notice, Progress, Thinking, ToolCall
 from app.chat import host
+from app.engine.generate import Usage
 from app.settings import Settings
 from app.ui import app as the_app
 from app.ui.chat_screen.screen import ChatScreen
@@ -31,12 +32,12 @@ class Backend(scripted.ScriptedBackend):
                 yield Answer(f"{EVIL} {link}\n\n```{EVIL}\n{EVIL}\n```\n\n| {EVIL} |\n|---|\n| {EVIL} |\n")
                 yield ToolCall(EVIL, {EVIL: EVIL}, EVIL)
                 yield Notice(EVIL)
-                yield Done("stop")
+                yield Done("stop", Usage())
             case "stderr":
                 os.write(2, b"native noise")
                 print("printed noise", file=sys.stderr)
                 yield Answer("all quiet")
-                yield Done("stop")
+                yield Done("stop", Usage())
             case _:
                 async for event in super().chat(request):
                     yield event
