@@ -25,7 +25,7 @@ from app.errors import QChatError
 from app.settings import Settings, load_settings, paths
 from app.ui.chat_screen.screen import ChatScreen
 from app.ui.ending import ending_signals, on_continue
-from app.ui.keymap import read_keymap
+from app.ui.keymap import for_textual, read_keymap
 from app.ui.output_guard import WithoutControls
 from app.ui.palette import Actions
 from app.ui.stderr_guard import stderr_to_log
@@ -66,7 +66,7 @@ class QChatApp(App[int]):
         self.register_theme(LIGHT)
         self.theme = theme_named(settings, self.available_themes, self.console.color_system)
         self.keymap_of_person = read_keymap(settings)
-        self.set_keymap(dict(self.keymap_of_person))
+        self.set_keymap(dict(for_textual(self.keymap_of_person)))
         self._flags = dict(flags or {})
         self._session = session
         self._pick_model = pick_model

@@ -19,16 +19,33 @@ from app.ui.actions import ACTIONS
 # Text areas have these keys themselves, and the action comes first.
 _PRIORITY = frozenset({"chat_page_up", "chat_page_down", "first_message", "last_message", "palette", "quit"})
 _NAMED = frozenset(key.value for key in Keys)
+UNBOUND = "unbound"  # in place of a key, for Textual, which has no word for an action without one
 _KEY = re.compile(r"(?:(?:ctrl|alt|shift|super|hyper|meta)\+)*(.+)")
 
 
 def bindings(where: str) -> list[BindingType]:
-    """The default bindings of the actions that are reached with the focus there; the chat screen does them all."""
+    """The default bindings of the actions that are reached with the focus there; the chat screen does them all.
+
+    Those without a key are among them, for `[keys]` to give them one.
+    """
     return [
-        Binding(a.keys, f"screen.{a.id}", a.title, show=a.footer, priority=a.id in _PRIORITY, tooltip=a.help, id=a.id)
+        Binding(
+            a.keys or UNBOUND,
+            f"screen.{a.id}",
+            a.title,
+            show=a.footer,
+            priority=a.id in _PRIORITY,
+            tooltip=a.help,
+            id=a.id,
+        )
         for a in ACTIONS
-        if a.where == where and a.keys
+        if a.where == where
     ]
+
+
+def for_textual(keymap: Mapping[str, str]) -> Mapping[str, str]:
+    """`keymap` as Textual takes it: there an empty text would leave the default."""
+    return {action_id: keys or UNBOUND for action_id, keys in keymap.items()}
 
 
 def read_keymap(settings: Settings) -> Mapping[str, str]:

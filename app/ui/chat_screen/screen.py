@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 
 from app.ui.chat_screen.sessions import Sessions
-from app.ui.keymap import bindings
+from app.ui.keymap import UNBOUND, bindings
 
 
 class ChatScreen(Sessions):
@@ -19,6 +19,11 @@ class ChatScreen(Sessions):
     ]
 
     _changes: int | None = None  # the store's own count, when it was looked at last
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What the footer shows: not what has no key."""
+        return {key: binding for key, binding in super().active_bindings.items() if key != UNBOUND}
 
     async def action_help(self) -> None:
         from app.ui.screens.help import help_screen  # noqa: PLC0415 - a dialog, not needed for the first picture
