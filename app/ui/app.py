@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.css.query import NoMatches
 from textual.driver import Driver
+from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed
 
 from app.chat.chats import Chats
@@ -45,7 +46,9 @@ class QChatApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = ""
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Actions}
-    BINDINGS: ClassVar[list[BindingType]] = []
+    BINDINGS: ClassVar[list[BindingType]] = [  # here and not in the chat screen: a dialog may be open
+        Binding("ctrl+c", "interrupt", "Copy or stop", show=False, priority=True)
+    ]
     CSS = """
     Footer { background: $background; }
     Toast { max-width: 80; }
@@ -107,7 +110,10 @@ class QChatApp(App[int]):
     async def action_interrupt(self) -> None:
         """ctrl+c: copy what is selected; else stop the reply; else, twice, leave."""
         screen = self.chat_screen
-        selected = self.screen.get_selected_text() or screen.composer.selected_text
+        field = self.focused
+        selected = self.screen.get_selected_text()
+        if not selected and isinstance(field, (Input, TextArea)):
+            selected = field.selected_text
         if selected:
             screen.copy(selected, "text")
             self.screen.clear_selection()

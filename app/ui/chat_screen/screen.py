@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import ActiveBinding, BindingType
 
+from app.errors import QChatError
 from app.ui.chat_screen.sessions import Sessions
 from app.ui.keymap import UNBOUND, bindings
 
@@ -13,12 +14,10 @@ from app.ui.keymap import UNBOUND, bindings
 class ChatScreen(Sessions):
     """Everything that `actions.ACTIONS` lists is done here, as `action_<id>` or, with an argument, `command_<id>`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("anywhere"),
-        Binding("ctrl+c", "app.interrupt", "Copy or stop", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("anywhere")
 
     _changes: int | None = None  # the store's own count, when it was looked at last
+    _cannot_look = ""  # why the last look failed
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
@@ -37,10 +36,20 @@ class ChatScreen(Sessions):
         await self.qchat.leave()
 
     async def look_for_changes(self) -> None:
-        """Take in what another window or the command line has written."""
-        saver = self.qchat.saver
-        if saver.failing or self.replying:
+        """Take in what another window or the command line has written. That it cannot be read is told once."""
+        if self.qchat.saver.failing or self.replying:
             return
+        try:
+            await self._take_in_changes()
+        except QChatError as error:
+            if error.message != self._cannot_look:
+                self.tell(error)
+            self._cannot_look = error.message
+        else:
+            self._cannot_look = ""
+
+    async def _take_in_changes(self) -> None:
+        saver = self.qchat.saver
         changes = await saver.run(lambda store: store.changes())
         if changes == self._changes:
             return
@@ -50,4 +59,4 @@ class ChatScreen(Sessions):
             return
         session_id = self.chat.session.id
         self.chat.reload(await saver.run(lambda store: store.messages(session_id)))
-        await self.telling(self.refresh_chats())
+        await self.refresh_chats()
