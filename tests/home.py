@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SHARED_HOME
+from tests.conftest import DATA, SHARED_HOME
 
 
 @pytest.fixture
@@ -27,3 +29,11 @@ def home_with_kernels(qchat_home: Path) -> Path:
     (qchat_home / "cache").mkdir(parents=True, mode=0o700)
     (qchat_home / "cache" / "kernels").symlink_to(kernels)
     return qchat_home
+
+
+@pytest.fixture
+def home_with_compiled_kernels(home_with_kernels: Path) -> Path:
+    """The same for tests that cannot wait for a minute: the kernels are there."""
+    ask = [sys.executable, "-m", "app", "ask", "-m", str(DATA / "tiny-qwen3-q8_0.gguf"), "hi"]
+    subprocess.run(ask, check=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=DATA.parents[1])
+    return home_with_kernels

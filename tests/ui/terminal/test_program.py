@@ -6,10 +6,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from tests.home import home_with_kernels, qchat_home
+from tests.home import home_with_compiled_kernels, home_with_kernels, qchat_home
 from tests.ui.terminal.tmux import Tmux
 
-__all__ = ["home_with_kernels", "qchat_home"]
+__all__ = ["home_with_compiled_kernels", "home_with_kernels", "qchat_home"]
 
 QCHAT = f"{shlex.quote(sys.executable)} -m app"
 ENDED = "ended with"
@@ -44,9 +44,9 @@ def is_busy(screen: str) -> bool:
     return any(word in status for word in ("writing", "thinking", "waiting", "loading", "stopping"))
 
 
-def test_a_day_with_the_program(home_with_kernels: Path, tiny_qwen3_path: Path) -> None:
+def test_a_day_with_the_program(home_with_compiled_kernels: Path, tiny_qwen3_path: Path) -> None:
     model = shlex.quote(str(tiny_qwen3_path))
-    with Tmux(home_with_kernels, {"QCHAT_SAMPLING_TEMPERATURE": "0", "QCHAT_THREADS": "2"}) as terminal:
+    with Tmux(home_with_compiled_kernels, {"QCHAT_SAMPLING_TEMPERATURE": "0", "QCHAT_THREADS": "2"}) as terminal:
         start(terminal, f"--model {model}")
         terminal.until(lambda screen: EMPTY in screen and "tiny-qwen3-q8_0" in screen)
         assert terminal.flags == "1 1 0"
@@ -94,7 +94,7 @@ def test_a_day_with_the_program(home_with_kernels: Path, tiny_qwen3_path: Path) 
         terminal.type("/export out.md")
         terminal.press("Enter")
         terminal.until("written to")
-        exported = (home_with_kernels / "out.md").read_text("utf-8")
+        exported = (home_with_compiled_kernels / "out.md").read_text("utf-8")
         assert "apple river moon" in exported and "Paris" not in exported
 
         screen = leave(terminal)
