@@ -17,7 +17,7 @@ from app.errors import BackendError
 from app.settings import paths
 from app.ui.app import QChatApp
 from tests.gguf_files import write_model
-from tests.ui.app.harness import HOLD, USAGE, ScriptedBackend, pieces
+from tests.ui.app.harness import HOLD, USAGE, ScriptedBackend, pieces, screen
 from tests.ui.app.still import Step, StillApp, StillClock, after, asked, held, pressed, typed, until_shown
 
 REPLY = """\
