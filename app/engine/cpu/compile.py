@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from llvmlite import binding
 from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUContext
 
 from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
 from app.engine.cpu.kernels.step import define_step
@@ -21,8 +24,19 @@ from app.engine.cpu.kernels.stream import stream_read
 from app.engine.cpu.library import STEP, STREAM
 
 
+def skip_machine_code() -> None:
+    """Keep numba from making machine code of each function and all that it calls: two thirds of the time.
+
+    LLVM IR is all that is wanted here. numba wants an object to call, different for each function; nobody calls it.
+    """
+    context, library = cast(Any, CPUContext), cast(Any, JITCodeLibrary)
+    context.get_executable = lambda *_: [].append
+    library._finalize_specific = lambda _: None
+
+
 def kernel_ir(isa: InstructionSet) -> list[str]:
     """Unoptimised LLVM IR of each entry, `void name(int64 table, int64 tid)`, and all that it calls."""
+    skip_machine_code()
     return [_entry_ir(STEP, define_step(isa)), _entry_ir(STREAM, stream_read)]
 
 
@@ -30,6 +44,8 @@ def _entry_ir(name: str, kernel: Any) -> str:
     signature = (types.int64, types.int64)
     kernel.compile(signature)
     compiled = kernel.overloads[signature]
+    with global_compiler_lock:
+        compiled.library.finalize()
     # numba's functions return a status and take two addresses for results and exceptions; kernels use none of them.
     return f"""{compiled.library.get_llvm_str()}
 define void @{name}(i64 %table, i64 %tid) {{

@@ -14,6 +14,7 @@ from app.engine.cpu.layout import (
     CACHE_LINE,
     CHUNK,
     MAX_STEP,
+    PANEL_BYTES,
     PHASES,
     SMALL_STEP,
     TILE,
@@ -147,17 +148,18 @@ class CpuDecoder:
         words[Ctx.OUTPUT_NORM] = self._weights.output_norm
         words[Ctx.PAGES], words[Ctx.PAGE_STRIDE] = self.cache.table.ctypes.data, self.cache.head_stride
         words[Ctx.SYNC] = self._sync.ctypes.data
-        # what a token takes of an activation buffer: int8, scales, sums, floats
+        # what a token takes of an activation buffer: int8, scales, sums, scaled sums, floats
         blocks = longest // BLOCK
         words[Ctx.ACT_SCALES] = longest
         words[Ctx.ACT_SUMS] = words[Ctx.ACT_SCALES] + blocks * F32
-        words[Ctx.ACT_FLOATS] = words[Ctx.ACT_SUMS] + blocks * 2 * F32
+        words[Ctx.ACT_SCALED_SUMS] = words[Ctx.ACT_SUMS] + blocks * 2 * F32
+        words[Ctx.ACT_FLOATS] = words[Ctx.ACT_SCALED_SUMS] + blocks * F32
         self._token_activations = int(words[Ctx.ACT_FLOATS]) + longest * F32
         # a thread's scratch: the activations of a small step, then the rest
         end = round_up(self._token_activations * SMALL_STEP)
         for word, size in (
             (Ctx.SCRATCH_ROW, longest * F32),
-            (Ctx.SCRATCH_ACC, MAX_STEP * lanes * F32),
+            (Ctx.SCRATCH_ACC, max(MAX_STEP * lanes * F32, PANEL_BYTES)),
             (Ctx.SCRATCH_OUT, MAX_STEP * piece_rows * F32),
             (Ctx.SCRATCH_OUT2, MAX_STEP * piece_rows * F32),
             (Ctx.SCRATCH_TILE, spec.head_dim * TILE * F32),

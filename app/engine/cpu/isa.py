@@ -6,6 +6,7 @@ changes a bit of a result. `QCHAT_ISA` forces one.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from dataclasses import dataclass
@@ -15,20 +16,27 @@ from llvmlite import binding
 
 from app.errors import SettingsError
 
+# Linux, x86-64: the system call's number, its request, and the number of the tile registers (asm/prctl.h, asm/unistd.h)
+ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA = 158, 0x1023, 18
+
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """A way to multiply weights: its name, rows a vector (lanes), and the CPU features it needs (LLVM's names)."""
+    """A way to multiply weights: its name, rows a vector (lanes), the CPU features it needs (LLVM's names), and whether
+    it multiplies prompts with matrix tiles."""
 
     name: str
     lanes: int
     features: frozenset[str]
+    tiles: bool = False
 
 
 # Best first. Every x86 set also relies on FMA and F16C (any x86-64-v3 processor).
 BASE_X86 = frozenset({"avx2", "fma", "f16c"})
+VNNI = BASE_X86 | {"avx512f", "avx512bw", "avx512vl", "avx512vnni"}
 INSTRUCTION_SETS = (
-    InstructionSet("avx512-vnni", 16, BASE_X86 | {"avx512f", "avx512bw", "avx512vl", "avx512vnni"}),
+    InstructionSet("amx", 16, VNNI | {"amx-tile", "amx-int8"}, tiles=True),
+    InstructionSet("avx512-vnni", 16, VNNI),
     InstructionSet("avx2", 8, BASE_X86),
     InstructionSet("generic", 8, frozenset()),
 )
@@ -40,11 +48,23 @@ def host_features() -> frozenset[str]:
     return frozenset(name for name, present in binding.get_host_cpu_features().items() if present)
 
 
+@cache
+def tiles_permitted() -> bool:
+    """Ask Linux for the use of AMX tiles, which each process has to do once; False where it refuses."""
+    if platform.system() != "Linux":
+        return False
+    try:
+        return int(ctypes.CDLL(None).syscall(ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)) == 0
+    except (OSError, AttributeError):  # a C library without it
+        return False
+
+
 def available() -> tuple[InstructionSet, ...]:
     """The instruction sets that run on this machine, best first."""
     if platform.machine().lower() in ("x86_64", "amd64") and not host_features() >= BASE_X86:
         return ()
-    return tuple(isa for isa in INSTRUCTION_SETS if isa.features <= host_features())
+    usable = (isa for isa in INSTRUCTION_SETS if isa.features <= host_features())
+    return tuple(isa for isa in usable if not isa.tiles or tiles_permitted())
 
 
 def choose() -> InstructionSet:

@@ -15,6 +15,8 @@ CHUNK = 128  # keys in one attention chunk, and in one page of the cache
 TILE = 16  # keys that one vector holds
 SMALL_STEP = 8  # steps of up to this many tokens: each thread prepares all activations for itself
 MAX_STEP = 128  # tokens in the largest step
+TILE_TOKENS = 16  # tokens that a matrix tile holds; larger steps go through tiles where the processor has them
+PANEL_BYTES = 14 << 10  # scratch of a product through tiles (kernels/tile_products.py)
 PHASES = 5  # phases a layer; one more follows the last layer
 CACHE_LINE = 64  # bytes; counters that threads share lie this far apart
 
@@ -61,17 +63,18 @@ class Ctx(IntEnum):
     # bytes a token takes before each part of an activation buffer (SHARED, or the start of a thread's scratch)
     ACT_SCALES = 34
     ACT_SUMS = 35
-    ACT_FLOATS = 36
+    ACT_SCALED_SUMS = 36
+    ACT_FLOATS = 37
     # offsets into a thread's scratch
-    SCRATCH_ROW = 37  # float32 [longest row]
-    SCRATCH_ACC = 38  # float32 [MAX_STEP, lanes]
-    SCRATCH_OUT = 39  # float32 [MAX_STEP, rows of the largest piece], twice
-    SCRATCH_OUT2 = 40
-    SCRATCH_TILE = 41  # float32 [head_dim, TILE]
-    SCRATCH_SCORES = 42  # float32 [queries, CHUNK]
-    SCRATCH_PART = 43  # float32 [queries, head_dim + 2]: weighted values, then maximum and sum
-    SCRATCH_STATE = 44  # the same, merged over chunks
-    SCRATCH_ATTENTION = 45  # float32 [SMALL_STEP, heads * head_dim]
+    SCRATCH_ROW = 38  # float32 [longest row]
+    SCRATCH_ACC = 39  # a product at work: float32 [MAX_STEP, lanes] or PANEL_BYTES, whichever is more
+    SCRATCH_OUT = 40  # float32 [MAX_STEP, rows of the largest piece], twice
+    SCRATCH_OUT2 = 41
+    SCRATCH_TILE = 42  # float32 [head_dim, TILE]
+    SCRATCH_SCORES = 43  # float32 [queries, CHUNK]
+    SCRATCH_PART = 44  # float32 [queries, head_dim + 2]: weighted values, then maximum and sum
+    SCRATCH_STATE = 45  # the same, merged over chunks
+    SCRATCH_ATTENTION = 46  # float32 [SMALL_STEP, heads * head_dim]
 
 
 class Layer(IntEnum):

@@ -1,7 +1,8 @@
-"""The AVX-512 VNNI kernels on any machine: the same code with its one special instruction written out in plain LLVM IR.
+"""The kernels of the widest instruction set, AMX, on any machine: the same code with its special instructions written
+out, vpdpbusd in plain LLVM IR and the tile instructions in NumPy. Small steps take the way of AVX-512 VNNI.
 
-What this cannot show is that the processor's vpdpbusd does what Intel's manual says; on a machine that has it,
-test_decoder runs the real instruction.
+What this cannot show is that the processor's instructions do what Intel's manual says; on a machine that has them,
+test_decoder runs the real ones.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.engine.cpu import isa
 from app.engine.cpu.compile import build, host_machine, target_machine
 from app.engine.cpu.isa import INSTRUCTION_SETS, available, choose
 from app.engine.cpu.library import Kernels, load_object
 from app.engine.formats import FORMATS, GGMLType
 from app.errors import SettingsError
+from tests.engine.cpu.emulated_tiles import call_emulated_tiles
 from tests.engine.decoders import all_logits, cpu_decoder, reference_logits
 from tests.gguf_files import write_model
 
 ROOT = Path(__file__).parents[3]
-VNNI = next(isa for isa in INSTRUCTION_SETS if isa.name == "avx512-vnni")
+AMX = INSTRUCTION_SETS[0]
 INSTRUCTION = "llvm.x86.avx512.vpdpbusd.512"
 TOKENS = np.random.default_rng(9).integers(0, 250, 20).tolist()
 
@@ -52,13 +55,13 @@ ret <16 x i32> %d
 
 
 @pytest.fixture(scope="module")
-def vnni_ir() -> list[str]:
+def amx_ir() -> list[str]:
     """The kernels' IR, made in a process in which numba aims at a processor that has the instruction."""
     script = (
         "import sys, json; from app.engine.cpu.compile import kernel_ir; from app.engine.cpu.isa import *;"
-        "json.dump(kernel_ir(next(i for i in INSTRUCTION_SETS if i.name == 'avx512-vnni')), sys.stdout)"
+        "json.dump(kernel_ir(next(i for i in INSTRUCTION_SETS if i.name == 'amx')), sys.stdout)"
     )
-    aim = {"NUMBA_CPU_NAME": "icelake-server", "NUMBA_CPU_FEATURES": "", "PYTHONPATH": str(ROOT)}
+    aim = {"NUMBA_CPU_NAME": "sapphirerapids", "NUMBA_CPU_FEATURES": "", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", script], env=os.environ | aim, capture_output=True, text=True, check=True, timeout=300
     )
@@ -67,30 +70,44 @@ def vnni_ir() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def emulated(vnni_ir: list[str]) -> Kernels:
+def emulated(amx_ir: list[str]) -> Kernels:
     declaration = re.compile(rf"^declare .*@{re.escape(INSTRUCTION)}\(.*$", re.MULTILINE)
-    step, stream = vnni_ir
+    step, stream = amx_ir
     assert declaration.search(step)
-    step = declaration.sub("", step).replace(INSTRUCTION, "written_out") + written_out()
+    step = declaration.sub("", call_emulated_tiles(step)).replace(INSTRUCTION, "written_out") + written_out()
     machine = host_machine()
-    return load_object(VNNI, machine.emit_object(build([step, stream], machine)))
+    return load_object(AMX, machine.emit_object(build([step, stream], machine)))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_vnni_kernels_give_the_bits_of_the_reference(kind: GGMLType, emulated: Kernels, tmp_path: Path) -> None:
+def test_amx_and_vnni_kernels_give_the_bits_of_the_reference(kind: GGMLType, emulated: Kernels, tmp_path: Path) -> None:
     path = write_model(tmp_path / "model.gguf", types=kind.name, n_layers=1)
+    wanted = reference_logits(path, TOKENS)
     with cpu_decoder(path, kernels=emulated, threads=2) as decoder:
-        assert np.array_equal(all_logits(decoder, TOKENS, 7), reference_logits(path, TOKENS))
+        for chunk in (7, 20):  # without and with tiles, of which the second lies over most of the first
+            decoder.truncate(0)
+            assert np.array_equal(all_logits(decoder, TOKENS, chunk), wanted), chunk
 
 
-def test_vnni_kernels_use_the_instruction_and_nothing_from_outside(vnni_ir: list[str]) -> None:
-    machine = target_machine("icelake-server", "")
-    assembly = machine.emit_assembly(build(vnni_ir, machine))
+def test_amx_kernels_use_the_instructions_and_nothing_from_outside(amx_ir: list[str]) -> None:
+    machine = target_machine("sapphirerapids", "")
+    assembly = machine.emit_assembly(build(amx_ir, machine))
     assert len(re.findall(r"vpdpbusd\s.*%zmm", assembly)) >= 8 * 8  # eight quantised formats, eight quads each
+    assert len(re.findall(r"tdpbssd\s", assembly)) >= 8
+    assert {"ldtilecfg", "tilerelease"} <= set(re.findall(r"ldtilecfg|tilerelease", assembly))
     called = set(re.findall(r"call\w*\s+([A-Za-z][\w.]*)", assembly)) | set(
         re.findall(r"\$([A-Za-z]\w*), %r", assembly)
     )
-    assert {name for name in called if not name.startswith("_ZN")} <= {"sched_yield"}
+    data = {"tile_configuration"}
+    assert {name for name in called if not name.startswith("_ZN")} - data <= {"sched_yield"}
+
+
+def test_tiles_are_left_alone_where_the_system_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isa, "host_features", lambda: AMX.features)
+    monkeypatch.setattr(isa, "tiles_permitted", lambda: True)
+    assert available()[0] == AMX
+    monkeypatch.setattr(isa, "tiles_permitted", lambda: False)
+    assert [one.name for one in available()] == ["avx512-vnni", "avx2", "generic"]
 
 
 def test_the_best_set_is_chosen_unless_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def rms_norm(x: int, weight: int, n: int, eps: float, out: int) -> None:
 
 
 @jit
-def quantise(x: int, n: int, t: int, n_tokens: int, quants: int, scales: int, sums: int) -> None:
+def quantise(x: int, n: int, t: int, n_tokens: int, quants: int, scales: int, sums: int, scaled_sums: int) -> None:
     """Row t of n floats to int8 blocks of 32 with d = max|x| / 127, in the layout that `matmul` walks."""
     for block in range(n // BLOCK):
         low, high = load16(x + block * 2 * VECTOR), load16(x + block * 2 * VECTOR + VECTOR)
@@ -79,9 +79,12 @@ def quantise(x: int, n: int, t: int, n_tokens: int, quants: int, scales: int, su
         row = block * n_tokens + t
         store16_i32_as_i8(quants + row * BLOCK, q_low)
         store16_i32_as_i8(quants + row * BLOCK + 16, q_high)
-        store_f32(scales + row * 4, largest / types.float32(127.0))
-        store_i32(sums + row * 8, sum16_i32(q_low))
-        store_i32(sums + row * 8 + 4, sum16_i32(q_high))
+        scale = largest / types.float32(127.0)
+        low_sum, high_sum = sum16_i32(q_low), sum16_i32(q_high)
+        store_f32(scales + row * 4, scale)
+        store_i32(sums + row * 8, low_sum)
+        store_i32(sums + row * 8 + 4, high_sum)
+        store_f32(scaled_sums + row * 4, types.float32(low_sum + high_sum) * scale)
 
 
 @jit

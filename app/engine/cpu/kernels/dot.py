@@ -1,9 +1,9 @@
 """The one primitive that differs between instruction sets: the exact dot product of small integers.
 
-`dot(weights, x)` takes a tuple of byte vectors. Vector j holds, for each row (lane), the four weights of columns
+`dot(weights, x, start)` takes a tuple of byte vectors. Vector j holds, for each row (lane), the four weights of columns
 4j..4j+3 as four neighbouring bytes; `x` is the address of the int8 activations of the same columns. The result is one
-int32 a row. Weights are signed (`limit` = SIGNED) or lie in 0..limit. Each implementation is exact, so all of them
-agree bit for bit.
+int32 a row, added to `start`. Weights are signed (`limit` = SIGNED) or lie in 0..limit. Each implementation is exact,
+so all of them agree bit for bit; where one needs its weights shifted, `shift_of` says what `start` must make good.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ def _quad(builder: Any, x: Any, j: int, lanes: int) -> Any:
     return builder.bitcast(broadcast(builder, word, lanes), ir.VectorType(I8, 4 * lanes))
 
 
-def _generic(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> Any:
+def _generic(builder: Any, weights: list[Any], x: Any, total: Any, lanes: int, limit: int) -> Any:
     """Plain 32-bit arithmetic, for any processor."""
     ints = ir.VectorType(I32, lanes)
-    total = ir.Constant(ints, [0] * lanes)
     for j, vector in enumerate(weights):
         words = builder.bitcast(vector, ints)
         for byte in range(4):
@@ -40,7 +39,7 @@ def _generic(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -
     return total
 
 
-def _avx2(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> Any:
+def _avx2(builder: Any, weights: list[Any], x: Any, total: Any, lanes: int, limit: int) -> Any:
     """vpmaddubsw into int16 pairs, vpmaddwd into int32.
 
     vpmaddubsw saturates: a pair of products is at most 2 * limit * 127, so up to 32767 // (2 * limit * 127) vectors are
@@ -49,7 +48,6 @@ def _avx2(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> A
     ints, shorts, octets = (ir.VectorType(kind, n * lanes) for kind, n in ((I32, 1), (I16, 2), (I8, 4)))
     ones = ir.Constant(shorts, [1] * 2 * lanes)
     run = max(1, 32767 // (2 * limit * 127))
-    total = None
     for first in range(0, len(weights), run):
         pairs = None
         for j in range(first, min(first + run, len(weights))):
@@ -59,38 +57,41 @@ def _avx2(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> A
                 unsigned = call(builder, f"llvm.abs.v{4 * lanes}i8", octets, [unsigned, ir.IntType(1)(0)])
             products = call(builder, "llvm.x86.avx2.pmadd.ub.sw", shorts, [unsigned, activations])
             pairs = products if pairs is None else builder.add(pairs, products)
-        widened = call(builder, "llvm.x86.avx2.pmadd.wd", ints, [pairs, ones])
-        total = widened if total is None else builder.add(total, widened)
+        total = builder.add(total, call(builder, "llvm.x86.avx2.pmadd.wd", ints, [pairs, ones]))
     return total
 
 
-def _avx512_vnni(builder: Any, weights: list[Any], x: Any, lanes: int, limit: int) -> Any:
-    """vpdpbusd takes unsigned weights: signed ones are shifted by 128, and a second one finds 128 * sum(x)."""
+def _avx512_vnni(builder: Any, weights: list[Any], x: Any, total: Any, lanes: int, limit: int) -> Any:
+    """vpdpbusd takes unsigned weights: signed ones go in as w + 128. Two sums hide half of its latency."""
     ints, octets = ir.VectorType(I32, lanes), ir.VectorType(I8, 4 * lanes)
     top_bit = ir.Constant(octets, [-128] * 4 * lanes)
-    total = shift = ir.Constant(ints, [0] * lanes)
+    sums = [total, ir.Constant(ints, [0] * lanes)]
     for j, vector in enumerate(weights):
-        activations = _quad(builder, x, j, lanes)
         unsigned = builder.xor(vector, top_bit) if limit == SIGNED else vector
-        total = call(builder, "llvm.x86.avx512.vpdpbusd.512", ints, [total, unsigned, activations])
-        if limit == SIGNED:
-            shift = call(builder, "llvm.x86.avx512.vpdpbusd.512", ints, [shift, top_bit, activations])
-    return builder.sub(total, shift) if limit == SIGNED else total
+        activations = _quad(builder, x, j, lanes)
+        sums[j % 2] = call(builder, "llvm.x86.avx512.vpdpbusd.512", ints, [sums[j % 2], unsigned, activations])
+    return builder.add(*sums)
 
 
-IMPLEMENTATIONS = {"generic": _generic, "avx2": _avx2, "avx512-vnni": _avx512_vnni}
+IMPLEMENTATIONS = {"generic": _generic, "avx2": _avx2, "avx512-vnni": _avx512_vnni, "amx": _avx512_vnni}
+
+
+def shift_of(isa: InstructionSet, limit: int) -> int:
+    """What `dot` adds to each weight on its way: `start` has to be less by that much times the sum of x."""
+    return 128 if IMPLEMENTATIONS[isa.name] is _avx512_vnni and limit == SIGNED else 0
 
 
 def define_dot(isa: InstructionSet, limit: int) -> Any:
-    """The `dot(weights, x)` of one instruction set for weights of one range."""
+    """The `dot(weights, x, start)` of one instruction set for weights of one range."""
     implementation = IMPLEMENTATIONS[isa.name]
 
     @intrinsic
-    def dot(typing: Any, weights: Any, x: Any) -> Any:
+    def dot(typing: Any, weights: Any, x: Any, start: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vectors = [builder.extract_value(args[0], j) for j in range(len(weights))]
-            return implementation(builder, vectors, args[1], isa.lanes, limit)
+            return implementation(builder, vectors, args[1], args[2], isa.lanes, limit)
 
-        return Vector("i32", isa.lanes)(weights, types.intp), generate
+        ints = Vector("i32", isa.lanes)
+        return ints(weights, types.intp, ints), generate
 
     return dot

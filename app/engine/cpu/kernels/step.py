@@ -20,7 +20,8 @@ from numba.core import types
 from app.engine.cpu.isa import InstructionSet
 from app.engine.cpu.kernels.activations import add_row, place_floats, quantise, rms_norm, rotate, silu_times
 from app.engine.cpu.kernels.attention import attend_chunk, copy_part, finish, merge, store_key, store_value
-from app.engine.cpu.kernels.matmul import define_multiply
+from app.engine.cpu.kernels.products import define_multiply
+from app.engine.cpu.kernels.tiles import configure_tiles, release_tiles
 from app.engine.cpu.kernels.vectors import (
     fetch_add,
     jit,
@@ -99,13 +100,14 @@ def scratch(ctx: int, tid: int) -> int:
 
 @jit
 def activations(ctx: int, tid: int) -> Any:
-    """Where this step's activations are: (int8, scales, sums, floats). Large steps share them, small ones do not."""
+    """Where this step's activations are, as `matmul` takes them. Large steps share them, small ones do not."""
     n_tokens = word(ctx, Ctx.N_TOKENS)
     base = scratch(ctx, tid) if n_tokens <= SMALL_STEP else word(ctx, Ctx.SHARED)
     return (
         base,
         base + word(ctx, Ctx.ACT_SCALES) * n_tokens,
         base + word(ctx, Ctx.ACT_SUMS) * n_tokens,
+        base + word(ctx, Ctx.ACT_SCALED_SUMS) * n_tokens,
         base + word(ctx, Ctx.ACT_FLOATS) * n_tokens,
     )
 
@@ -130,9 +132,9 @@ def prepare(
             rms_norm(row, norm, n, float_word(ctx, Ctx.NORM_EPS), row_buffer)
             row = row_buffer
         if ints:
-            quantise(row, n, t, count, x[0], x[1], x[2])
+            quantise(row, n, t, count, x[0], x[1], x[2], x[3])
         if floats:
-            place_floats(row, n, t, count, x[3])
+            place_floats(row, n, t, count, x[4])
     return epoch if small else barrier(ctx, epoch)
 
 
@@ -366,7 +368,8 @@ def define_step(isa: InstructionSet) -> Any:
                     store_f32(target + i * 4, load_f32(out + (t * count * lanes + i) * 4))
 
     @jit
-    def step(ctx: int, tid: int) -> None:
+    def phases(ctx: int, tid: int) -> None:
+        """The phases that this call is for."""
         n_tokens, sync = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.SYNC)
         small = n_tokens <= SMALL_STEP
         last = word(ctx, Ctx.N_LAYERS) * PHASES
@@ -401,5 +404,14 @@ def define_step(isa: InstructionSet) -> Any:
             epoch = barrier(ctx, epoch)
             if kind == PHASES - 1 and load_acquire(sync + Sync.STOPPED) != 0:
                 return
+
+    if not isa.tiles:
+        return phases
+
+    @jit
+    def step(ctx: int, tid: int) -> None:
+        configure_tiles()
+        phases(ctx, tid)
+        release_tiles()
 
     return step
