@@ -38,10 +38,14 @@ def lines(screen: str) -> list[str]:
     return [line.rpartition("▕")[2].strip() for line in screen.splitlines()]
 
 
+def status(screen: str) -> str:
+    """The line under the message."""
+    return screen.rpartition("╯")[2].strip().partition("\n")[0]
+
+
 def is_busy(screen: str) -> bool:
     """Whether the status line says that something is done."""
-    status = screen.rpartition("╯")[2].strip().partition("\n")[0]
-    return any(word in status for word in ("writing", "thinking", "waiting", "loading", "stopping"))
+    return any(word in status(screen) for word in ("writing", "thinking", "waiting", "loading", "stopping"))
 
 
 def test_a_day_with_the_program(home_with_compiled_kernels: Path, tiny_qwen3_path: Path) -> None:
@@ -103,4 +107,26 @@ def test_a_day_with_the_program(home_with_compiled_kernels: Path, tiny_qwen3_pat
         start(terminal, "--continue")
         terminal.until(lambda screen: "Hello! How can I help you?" in screen and "tiny-qwen3-q8_0" in screen)
         ask(terminal, "What is the capital of Italy?", "The capital of Italy is Rome.")
+        leave(terminal)
+
+
+def test_a_long_reply_is_stopped_and_the_next_one_comes(
+    home_with_compiled_kernels: Path, tiny_qwen3_path: Path
+) -> None:
+    babble = {"TEMPERATURE": "100", "TOP_K": "0", "TOP_P": "1", "MIN_P": "0", "SEED": "5"}
+    env = {f"QCHAT_SAMPLING_{name}": value for name, value in babble.items()}
+    with Tmux(home_with_compiled_kernels, env | {"QCHAT_THINKING": "off"}) as terminal:
+        start(terminal, f"--model {shlex.quote(str(tiny_qwen3_path))}")
+        terminal.type("hi")
+        terminal.press("Enter")
+        terminal.until(lambda screen: "writing" in status(screen))
+        terminal.press("Escape")
+        screen = terminal.until(lambda screen: "stopped" in lines(screen) and not is_busy(screen))
+        assert "of 2,048" not in status(screen)  # cut off long before its end
+        terminal.type("/set temperature 0")
+        terminal.press("Enter")
+        terminal.until(EMPTY)
+        terminal.type("and now?")
+        terminal.press("Enter")
+        terminal.until(lambda screen: "first after" in screen and not is_busy(screen))  # as a whole reply ends
         leave(terminal)
