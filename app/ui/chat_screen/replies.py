@@ -116,6 +116,7 @@ class Replies(ChatView):
 
     async def _reply(self, reply: Reply) -> None:
         """Have a reply written and draw it. The screen may show another chat by the time it ends."""
+        await asyncio.sleep(0)  # Textual has tasks begin at once where Python can: first this one is to be known
         feed = ReplyFeed(self.conversation, self.status, self._added)
         drawing = self.set_interval(DRAW_EVERY_S, feed.draw)
         message = None
