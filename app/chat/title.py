@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from wcwidth import iter_graphemes, wcswidth
 
 WIDEST = 60  # columns of a terminal
 
 _MARKS = re.compile(r"^(?:[#>\-*+=|~`\s]|\d+[.)]\s)+|[`*_~|\s]+$")  # headings, lists, quotes, fences, rules
 _FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
 _EMPHASIS = re.compile(r"\*\*|__|`+")
+_JOINERS = "\u200c\u200d"  # parts of emoji and of Persian words
 _LONGEST = 4 * WIDEST  # characters of a line that are looked at: it may be a whole pasted file
 
 
@@ -31,23 +33,19 @@ def title_of(question: str) -> str:
 
 
 def _plain(line: str) -> str:
-    shown = "".join(c if c.isprintable() else " " for c in line)
+    shown = "".join(c if c.isprintable() or c in _JOINERS else " " for c in line)
     return " ".join(_EMPHASIS.sub("", _MARKS.sub("", shown)).split())
 
 
 def _cut(text: str) -> str:
     """`text` in WIDEST columns, cut between words where there is a gap in its second half."""
-    if sum(map(_columns, text)) <= WIDEST:
+    if wcswidth(text) <= WIDEST:
         return text
-    end, columns = 0, _columns(text[0])
-    while columns < WIDEST:  # one column is left for the ellipsis
-        end += 1
-        columns += _columns(text[end])
-    gap = text.rfind(" ", 0, end + 1)
-    return text[: gap if gap > end // 2 else end].rstrip() + "…"
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    head, columns = "", 1  # one for the ellipsis
+    for character in iter_graphemes(text):
+        columns += max(wcswidth(character), 0)
+        if columns > WIDEST:
+            break
+        head += character
+    gap = len(head) if text[len(head)] == " " else head.rfind(" ")
+    return (head[:gap] if gap > len(head) // 2 else head).rstrip() + "…"

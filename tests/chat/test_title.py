@@ -43,3 +43,9 @@ def test_one_line_of_many_megabytes_takes_no_time() -> None:
     assert len(title_of("# ` * _" * 1_000_000)) <= 60
     assert len(title_of("word " * 1_000_000)) <= 60
     assert time.process_time() - start < 0.5
+
+
+def test_what_belongs_together_stays_together() -> None:
+    family = "👨\u200d👩\u200d👧"
+    assert title_of(f"a {family} title") == f"a {family} title"
+    assert title_of(family * 40) == family * 29 + "…"
