@@ -11,7 +11,7 @@ from app.chat.host import BackendHost
 from app.chat.saver import Saver
 from app.chat.search import SearchHit
 from app.chat.session import ChatSession
-from app.chat.store import SessionSummary
+from app.chat.store import SessionSummary, Store
 from app.errors import UsageError, printable
 
 EXPORT_SUFFIXES = (".md", ".json")
@@ -24,7 +24,6 @@ class Chats:
         self._saver = saver
         self._host = host
         self._flags = dict(flags or {})
-        self._deleted: list[str] = []  # by this front end, the last one at the end
 
     def new(self, settings: Mapping[str, Any] | None = None) -> ChatSession:
         """A chat without messages; it enters the list with its first question."""
@@ -48,15 +47,17 @@ class Chats:
     async def delete(self, session_id: str) -> None:
         """Take a chat out of the list; `undo_delete` brings it back."""
         await self._saver.run(lambda store: store.delete(session_id))
-        self._deleted.append(session_id)
 
     async def undo_delete(self) -> str | None:
-        """Bring back the chat that was deleted last and return its id; None if none was."""
-        if not self._deleted:
-            return None
-        session_id = self._deleted.pop()
-        await self._saver.run(lambda store: store.undelete(session_id))
-        return session_id
+        """Bring back the chat that was deleted last, in whichever run, and return its id; None if there is none."""
+
+        def undo(store: Store) -> str | None:
+            session_id = store.last_deleted()
+            if session_id is not None:
+                store.undelete(session_id)
+            return session_id
+
+        return await self._saver.run(undo)
 
 
 def export(chat: ChatSession, file: str = "", *, thinking: bool = False) -> Path:

@@ -141,6 +141,12 @@ class Store:
         """Bring a deleted chat back."""
         self._mark_deleted(session_id, None)
 
+    def last_deleted(self) -> str | None:
+        """The id of the chat that was deleted last and can be brought back."""
+        query = "SELECT id FROM session WHERE deleted IS NOT NULL ORDER BY deleted DESC LIMIT 1"
+        row = self._database.run(lambda connection: connection.execute(query).fetchone())
+        return row[0] if row else None
+
     def remove(self, session_id: str) -> None:
         """Remove the chat for good: its bytes are overwritten in the file."""
         self._remove_for_good("id = ?", session_id)

@@ -20,6 +20,7 @@ from textual.worker import WorkerFailed
 from app.chat.chats import Chats
 from app.chat.host import BackendHost
 from app.chat.saver import Saver
+from app.chat.session import ChatSession
 from app.chat.store import Store
 from app.cli.terminal import escape_controls
 from app.errors import QChatError
@@ -36,6 +37,7 @@ QUIT_WITHIN_S = 2.0  # the second press of ctrl+c
 STOP_WITHIN_S = 2.0
 SAVE_WITHIN_S = 3.0
 CLOSE_WITHIN_S = 1.0  # a model that is being loaded is not waited for any longer
+KEEP_DELETED_S = 30 * 24 * 3600.0  # a deleted chat can be brought back for so long
 LOOK_EVERY_S = 2.0  # whether another window has written
 
 
@@ -97,15 +99,20 @@ class QChatApp(App[int]):
     async def _start(self) -> None:
         """After the first picture: the chats, and the one that was asked for."""
         screen = self.chat_screen
-        await screen.telling(screen.refresh_chats())
-        await screen.telling(self._open_first(screen))
+        await screen.telling(screen.show_chat(await self._first_chat(screen)))
         self.ready = True
         if self._pick_model:
             await screen.action_choose_model()
+        await screen.telling(self.saver.run(lambda store: store.purge(KEEP_DELETED_S)))
 
-    async def _open_first(self, screen: ChatScreen) -> None:
-        chat = await self.chats.open(self._session) if self._session else screen.chat
-        await screen.show_chat(chat)
+    async def _first_chat(self, screen: ChatScreen) -> ChatSession:
+        """The chat that was asked for; a new one if none was, or if it cannot be opened."""
+        if self._session:
+            try:
+                return await self.chats.open(self._session)
+            except QChatError as error:
+                screen.tell(error)
+        return screen.chat
 
     async def action_interrupt(self) -> None:
         """ctrl+c: copy what is selected; else stop the reply; else, twice, leave."""

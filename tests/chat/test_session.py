@@ -234,17 +234,22 @@ def test_a_title_is_one_line_and_not_empty(tmp_path: Path) -> None:
     assert run(tmp_path, work) == "my title"
 
 
-def test_a_deleted_chat_leaves_the_list_and_comes_back(tmp_path: Path) -> None:
-    async def work(_: Saver, chats: Chats) -> list[int]:
-        chat = chats.new()
-        await chat.ask("q", ignore)
-        await chats.delete(chat.session.id)
-        counts = [len(await chats.list())]
-        assert await chats.undo_delete() == chat.session.id
-        assert await chats.undo_delete() is None
-        return [*counts, len(await chats.list())]
+def test_a_deleted_chat_leaves_the_list_and_comes_back_in_a_later_run_too(tmp_path: Path) -> None:
+    async def delete(_: Saver, chats: Chats) -> tuple[int, str]:
+        for question in ("first", "second"):
+            chat = chats.new()
+            await chat.ask(question, ignore)
+            await chats.delete(chat.session.id)
+        return len(await chats.list()), chat.session.id
 
-    assert run(tmp_path, work) == [0, 1]
+    async def undo(_: Saver, chats: Chats) -> tuple[str | None, int]:
+        return await chats.undo_delete(), len(await chats.list())
+
+    left, second = run(tmp_path, delete)
+    assert left == 0
+    assert run(tmp_path, undo) == (second, 1)
+    assert run(tmp_path, undo)[1] == 2
+    assert run(tmp_path, undo) == (None, 2)
 
 
 def test_an_export_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.events import Paste, Resize
+from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.chat.text import well_formed
 from app.cli.terminal import escape_controls
+from app.ui.widgets.one_line import OneLineInput
 
 _CSS = """
 {name} {{
@@ -44,15 +44,6 @@ def tell_keys(dialog: Widget, title: str, keys: str) -> None:
     """A dialog's title and keys (no markup), in its border, where they are seen however far it is scrolled."""
     dialog.border_title = Content(title)
     dialog.border_subtitle = Content(keys)
-
-
-class OneLineInput(Input):
-    """A field of one line: what is pasted over several lines becomes one, and submits nothing."""
-
-    def _on_paste(self, event: Paste) -> None:
-        event.prevent_default()
-        event.stop()
-        self.insert_text_at_cursor(" ".join(well_formed(event.text).split()))
 
 
 class AskText(ModalScreen[str | None]):

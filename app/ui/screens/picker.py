@@ -32,18 +32,9 @@ from app.hub.web import Cancelled
 from app.settings import Settings
 from app.ui.screens import picker_rows
 from app.ui.screens.picker_rows import Columns, columns_of
+from app.ui.widgets.one_line import OneLineInput
 
 CURSOR = Content.styled("› ", "bold $text-primary")  # seen without colours, too
-
-
-class FilterInput(Input):
-    """One line of text; a paste of several becomes one, and nothing in it acts as a key."""
-
-    def _on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
-        line = " ".join(event.text.split())
-        self.replace("".join(c for c in line if c.isprintable()), *self.selection)
 
 
 class PickerScreen(ModalScreen[str | None]):
@@ -103,7 +94,7 @@ class PickerScreen(ModalScreen[str | None]):
             panel.border_title = "Choose a model"
             if self._free is not None:
                 panel.border_subtitle = f"{human_bytes(self._free)} of memory free"
-            yield FilterInput(placeholder="Type to filter", id="filter", compact=True)
+            yield OneLineInput(placeholder="Type to filter", id="filter", compact=True)
             yield Static(id="welcome", markup=False)
             models = OptionList(id="models", markup=False)
             models.can_focus = False

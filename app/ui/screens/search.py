@@ -19,7 +19,8 @@ from app.chat.chats import Chats
 from app.chat.search import SearchHit
 from app.cli.terminal import escape_controls
 from app.errors import QChatError
-from app.ui.screens.dialog import OneLineInput, tell_keys
+from app.ui.screens.dialog import tell_keys
+from app.ui.widgets.one_line import OneLineInput
 from app.ui.widgets.session_list import UNTITLED
 
 WAIT_S = 0.12  # after the last key, before the store is asked

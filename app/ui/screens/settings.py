@@ -15,7 +15,8 @@ from textual.widgets import Input, Static, TextArea
 from app.chat.chat_settings import CHAT_SETTINGS, allowed, read_change, short_name
 from app.cli.terminal import escape_controls
 from app.errors import UsageError
-from app.ui.screens.dialog import OneLineInput, tell_keys
+from app.ui.screens.dialog import tell_keys
+from app.ui.widgets.one_line import OneLineInput
 
 
 class SettingsScreen(ModalScreen[Mapping[str, Any] | None]):
