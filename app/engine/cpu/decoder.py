@@ -162,7 +162,7 @@ class CpuDecoder:
             (Ctx.SCRATCH_ACC, max(MAX_STEP * lanes * F32, PANEL_BYTES)),
             (Ctx.SCRATCH_OUT, MAX_STEP * piece_rows * F32),
             (Ctx.SCRATCH_OUT2, MAX_STEP * piece_rows * F32),
-            (Ctx.SCRATCH_TILE, spec.head_dim * TILE * F32),
+            (Ctx.SCRATCH_TILE, 2 * spec.head_dim * TILE * F32),
             (Ctx.SCRATCH_SCORES, queries * CHUNK * F32),
             (Ctx.SCRATCH_PART, queries * record),
             (Ctx.SCRATCH_STATE, queries * record),

@@ -70,7 +70,7 @@ class Ctx(IntEnum):
     SCRATCH_ACC = 39  # a product at work: float32 [MAX_STEP, lanes] or PANEL_BYTES, whichever is more
     SCRATCH_OUT = 40  # float32 [MAX_STEP, rows of the largest piece], twice
     SCRATCH_OUT2 = 41
-    SCRATCH_TILE = 42  # float32 [head_dim, TILE]
+    SCRATCH_TILE = 42  # float32 [2, head_dim, TILE]
     SCRATCH_SCORES = 43  # float32 [queries, CHUNK]
     SCRATCH_PART = 44  # float32 [queries, head_dim + 2]: weighted values, then maximum and sum
     SCRATCH_STATE = 45  # the same, merged over chunks
@@ -113,7 +113,8 @@ class Sync(IntEnum):
     ARRIVALS = 0
     STOPPED = 1 * CACHE_LINE
     CANCEL = 2 * CACHE_LINE
-    COUNTERS = 3 * CACHE_LINE
+    SLEEPERS = 3 * CACHE_LINE
+    COUNTERS = 4 * CACHE_LINE
 
 
 class Stream(IntEnum):

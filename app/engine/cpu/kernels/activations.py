@@ -106,7 +106,13 @@ def add_row(x: int, other: int, n: int) -> None:
 @jit
 def rotate(x: int, cos: int, sin: int, half: int) -> None:
     """RoPE on one head in place: the pair (x[i], x[i + half]) turns by the angle of entry i of the tables."""
-    for i in range(half):
+    minus_one, vectors = splat16(-1.0), half // 16
+    for j in range(vectors):
+        at, further = x + j * VECTOR, x + half * 4 + j * VECTOR
+        u, v, f, g = load16(at), load16(further), load16(cos + j * VECTOR), load16(sin + j * VECTOR)
+        store16(at, fma16(u, f, mul16(mul16(v, g), minus_one)))
+        store16(further, fma16(v, f, mul16(u, g)))
+    for i in range(vectors * 16, half):
         a, b = load_f32(x + i * 4), load_f32(x + (i + half) * 4)
         c, s = load_f32(cos + i * 4), load_f32(sin + i * 4)
         store_f32(x + i * 4, fma(a, c, -(b * s)))

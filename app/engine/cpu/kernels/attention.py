@@ -183,22 +183,21 @@ def attend_chunk(
     """
     record = (head_dim + 2) * 4
     most = min(CHUNK, first + count - chunk * CHUNK)  # keys that the last token sees
-    for tile in range((most + TILE - 1) // TILE):
+    n_tiles, n_queries = (most + TILE - 1) // TILE, count * group
+    for tile in range(0, n_tiles, 2):
         load_key_tile(kind, base, tile, head_dim, tile_buffer)
-        for t in range(count):
-            if first + t < chunk * CHUNK + tile * TILE:
+        if tile + 1 < n_tiles:
+            load_key_tile(kind, base, tile + 1, head_dim, tile_buffer + head_dim * VECTOR)
+        for i in range(0, n_queries, 2):
+            other = min(i + 1, n_queries - 1)  # an odd number of queries: the last one is done twice
+            if first + other // group < chunk * CHUNK + tile * TILE:
                 continue
-            for head in range(group):
-                q = queries + t * query_stride + head * head_dim * 4
-                zero = splat16(0.0)
-                s0, s1, s2, s3 = zero, zero, zero, zero
-                for d in range(0, head_dim, 4):
-                    s0 = fma16(splat16(load_f32(q + d * 4)), load16(tile_buffer + d * VECTOR), s0)
-                    s1 = fma16(splat16(load_f32(q + d * 4 + 4)), load16(tile_buffer + (d + 1) * VECTOR), s1)
-                    s2 = fma16(splat16(load_f32(q + d * 4 + 8)), load16(tile_buffer + (d + 2) * VECTOR), s2)
-                    s3 = fma16(splat16(load_f32(q + d * 4 + 12)), load16(tile_buffer + (d + 3) * VECTOR), s3)
-                score = mul16(add16(add16(s0, s2), add16(s1, s3)), splat16(scale))
-                store16(scores + (t * group + head) * CHUNK * 4 + tile * VECTOR, score)
+            score_pair(
+                queries + (i // group) * query_stride + (i % group) * head_dim * 4,
+                queries + (other // group) * query_stride + (other % group) * head_dim * 4,
+                tile_buffer, head_dim, scale, scores + i * CHUNK * 4 + tile * VECTOR,
+                scores + other * CHUNK * 4 + tile * VECTOR,
+            )  # fmt: skip
     for t in range(count):
         n_keys = min(CHUNK, first + t + 1 - chunk * CHUNK)
         if n_keys <= 0:
@@ -220,21 +219,71 @@ def attend_chunk(
             store_f32(parts + i * record + head_dim * 4 + 4, sum16(total))
             for j in range(head_dim // 16):
                 store16(parts + i * record + j * VECTOR, splat16(0.0))
-    for tile in range((most + TILE - 1) // TILE):
+    for tile in range(n_tiles):
         load_value_tile(kind, base, tile, head_dim, min(TILE, most - tile * TILE), tile_buffer)
         for t in range(count):
             n_keys = min(TILE, first + t + 1 - chunk * CHUNK - tile * TILE)
             if n_keys <= 0:
                 continue
-            for head in range(group):
+            for head in range(0, group, 2):
                 i = t * group + head
-                weights = scores + i * CHUNK * 4 + tile * VECTOR
-                for j in range(head_dim // 16):
-                    total = load16(parts + i * record + j * VECTOR)
-                    for key in range(n_keys):
-                        value = load16(tile_buffer + key * head_dim * 4 + j * VECTOR)
-                        total = fma16(splat16(load_f32(weights + key * 4)), value, total)
-                    store16(parts + i * record + j * VECTOR, total)
+                other = i + 1 if head + 1 < group else i
+                add_values(
+                    scores + i * CHUNK * 4 + tile * VECTOR, scores + other * CHUNK * 4 + tile * VECTOR, tile_buffer,
+                    n_keys, head_dim, parts + i * record, parts + other * record,
+                )  # fmt: skip
+
+
+@jit
+def score_pair(q: int, r: int, keys: int, head_dim: int, scale: float, q_scores: int, r_scores: int) -> None:
+    """Two queries against two tiles of keys, float32 [2][head_dim][16]: 16 partial sums at once fill the FMA units."""
+    others, zero = keys + head_dim * VECTOR, splat16(0.0)
+    a0, a1, a2, a3, b0, b1, b2, b3 = zero, zero, zero, zero, zero, zero, zero, zero
+    c0, c1, c2, c3, d0, d1, d2, d3 = zero, zero, zero, zero, zero, zero, zero, zero
+    for d in range(0, head_dim, 4):
+        x, y, k, m = q + d * 4, r + d * 4, keys + d * VECTOR, others + d * VECTOR
+        u, v = splat16(load_f32(x)), splat16(load_f32(y))
+        f, g = load16(k), load16(m)
+        a0, b0, c0, d0 = fma16(u, f, a0), fma16(u, g, b0), fma16(v, f, c0), fma16(v, g, d0)
+        u, v = splat16(load_f32(x + 4)), splat16(load_f32(y + 4))
+        f, g = load16(k + VECTOR), load16(m + VECTOR)
+        a1, b1, c1, d1 = fma16(u, f, a1), fma16(u, g, b1), fma16(v, f, c1), fma16(v, g, d1)
+        u, v = splat16(load_f32(x + 8)), splat16(load_f32(y + 8))
+        f, g = load16(k + 2 * VECTOR), load16(m + 2 * VECTOR)
+        a2, b2, c2, d2 = fma16(u, f, a2), fma16(u, g, b2), fma16(v, f, c2), fma16(v, g, d2)
+        u, v = splat16(load_f32(x + 12)), splat16(load_f32(y + 12))
+        f, g = load16(k + 3 * VECTOR), load16(m + 3 * VECTOR)
+        a3, b3, c3, d3 = fma16(u, f, a3), fma16(u, g, b3), fma16(v, f, c3), fma16(v, g, d3)
+    factor = splat16(scale)
+    store16(q_scores, mul16(add16(add16(a0, a2), add16(a1, a3)), factor))
+    store16(q_scores + VECTOR, mul16(add16(add16(b0, b2), add16(b1, b3)), factor))
+    store16(r_scores, mul16(add16(add16(c0, c2), add16(c1, c3)), factor))
+    store16(r_scores + VECTOR, mul16(add16(add16(d0, d2), add16(d1, d3)), factor))
+
+
+@jit
+def add_values(p: int, r: int, values: int, n_keys: int, head_dim: int, p_out: int, r_out: int) -> None:
+    """Add value rows, float32 [n_keys, head_dim], weighted by p and by r, to two sums; `r_out` may be `p_out`."""
+    blocks = head_dim // 64
+    for j in range(blocks):
+        a, b = p_out + j * 4 * VECTOR, r_out + j * 4 * VECTOR
+        a0, a1, a2, a3 = load16(a), load16(a + VECTOR), load16(a + 2 * VECTOR), load16(a + 3 * VECTOR)
+        b0, b1, b2, b3 = load16(b), load16(b + VECTOR), load16(b + 2 * VECTOR), load16(b + 3 * VECTOR)
+        for key in range(n_keys):
+            row = values + (key * head_dim + j * 64) * 4
+            u, v = splat16(load_f32(p + key * 4)), splat16(load_f32(r + key * 4))
+            v0, v1, v2, v3 = load16(row), load16(row + VECTOR), load16(row + 2 * VECTOR), load16(row + 3 * VECTOR)
+            a0, a1, a2, a3 = fma16(u, v0, a0), fma16(u, v1, a1), fma16(u, v2, a2), fma16(u, v3, a3)
+            b0, b1, b2, b3 = fma16(v, v0, b0), fma16(v, v1, b1), fma16(v, v2, b2), fma16(v, v3, b3)
+        store16(a, a0), store16(a + VECTOR, a1), store16(a + 2 * VECTOR, a2), store16(a + 3 * VECTOR, a3)
+        store16(b, b0), store16(b + VECTOR, b1), store16(b + 2 * VECTOR, b2), store16(b + 3 * VECTOR, b3)
+    for j in range(blocks * 4, head_dim // 16):
+        a0, b0 = load16(p_out + j * VECTOR), load16(r_out + j * VECTOR)
+        for key in range(n_keys):
+            v0 = load16(values + key * head_dim * 4 + j * VECTOR)
+            a0, b0 = fma16(splat16(load_f32(p + key * 4)), v0, a0), fma16(splat16(load_f32(r + key * 4)), v0, b0)
+        store16(p_out + j * VECTOR, a0)
+        store16(r_out + j * VECTOR, b0)
 
 
 @jit

@@ -9,6 +9,7 @@ Nothing here allocates, raises or refers to Python: compiled kernels need no num
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import numba
@@ -22,6 +23,10 @@ from app.engine.cpu.layout import WIDE
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 F16, F32, POINTER = ir.HalfType(), ir.FloatType(), ir.PointerType()
 ELEMENTS = {"f32": F32, "f16": F16, "i32": I32, "i16": I16, "i8": I8}
+
+# Linux's futex (uapi/linux/futex.h) and its system call number; 0 on other systems, where waiting threads yield.
+FUTEX_WAIT, FUTEX_WAKE, FUTEX_PRIVATE = 0, 1, 128
+FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if platform.system() == "Linux" else 0
 
 # How every kernel function is compiled: no exceptions (divisions as NumPy's), and nothing callable from Python.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -370,7 +375,7 @@ def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
     """Atomically add to an int64 and return what it was."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", builder.inttoptr(args[0], POINTER), args[1], "acq_rel")
+        return builder.atomic_rmw("add", builder.inttoptr(args[0], POINTER), args[1], "seq_cst")
 
     return types.int64(types.intp, types.int64), generate
 
@@ -397,15 +402,37 @@ def store_release(typing: Any, address: Any, value: Any) -> Any:
     return types.void(types.intp, types.int64), generate
 
 
+def _futex(builder: Any, address: Any, operation: int, value: Any) -> None:
+    """Linux's futex system call on the low half of an int64."""
+    nothing = I64(0)
+    words = [I64(FUTEX), address, I64(operation | FUTEX_PRIVATE), builder.zext(value, I64), nothing, nothing, nothing]
+    call(builder, "syscall", I64, words)
+
+
 @intrinsic
-def yield_core(typing: Any) -> Any:
-    """Let another thread or process have this core (POSIX sched_yield)."""
+def sleep_while(typing: Any, address: Any, value: Any) -> Any:
+    """Sleep until `wake_all`, unless the int64 at `address` has changed from `value`; may also return for no reason."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        call(builder, "sched_yield", I32, [])
+        if FUTEX:
+            _futex(builder, args[0], FUTEX_WAIT, builder.trunc(args[1], I32))
+        else:
+            call(builder, "sched_yield", I32, [])
         return context.get_dummy_value()
 
-    return types.void(), generate
+    return types.void(types.intp, types.int64), generate
+
+
+@intrinsic
+def wake_all(typing: Any, address: Any) -> Any:
+    """Wake every thread that sleeps at `address`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if FUTEX:
+            _futex(builder, args[0], FUTEX_WAKE, I32(2**31 - 1))
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
 
 
 @intrinsic
