@@ -166,28 +166,28 @@ def broken(**changes: object) -> str:
     return json.dumps(document)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "no json",
-        "[1]",
-        "null",
-        '{"messages": []}',
-        "[" * 100_000,
-        broken(format="other"),
-        broken(version=2),
-        broken(chats=None),
-        broken(chats=[7]),
-        broken(messages=[{"id": "x"}]),
-        broken(role="system"),
-        broken(state="odd"),
-        broken(content=7),
-        broken(timing={"a": "b"}),
-        broken(tool_calls=[{}]),
-        broken(created="now"),
-    ],
-)
+FOREIGN = [
+    "",
+    "no json",
+    "[1]",
+    "null",
+    '{"messages": []}',
+    "[" * 100_000,
+    broken(format="other"),
+    broken(version=2),
+    broken(chats=None),
+    broken(chats=[7]),
+    broken(messages=[{"id": "x"}]),
+    broken(role="system"),
+    broken(state="odd"),
+    broken(content=7),
+    broken(timing={"a": "b"}),
+    broken(tool_calls=[{}]),
+    broken(created="now"),
+]
+
+
+@pytest.mark.parametrize("text", FOREIGN, ids=map(str, range(len(FOREIGN))))  # the texts have new ids in every run
 def test_foreign_json_is_refused_in_one_line_and_adds_nothing(store: Store, text: str) -> None:
     with pytest.raises(UsageError) as error:
         import_json(store, text, "a\nfile.json")
