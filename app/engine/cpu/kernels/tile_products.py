@@ -201,9 +201,9 @@ def define_tile_product(isa: InstructionSet, kind: GGMLType, reader: Reader) -> 
         quants, step = x[0] + row * BLOCK, n_tokens * BLOCK
         multiply(quants, weights, scratch + SUMS)
         for i in range(count):
-            later = min(i + 1, count - 1)
-            target = scratch + SUMS + ((i + 1) & 1) * 2 * SUM_BYTES
-            multiply(quants + later * step, weights + later * BLOCK_BYTES, target)
+            if i + 1 < count:
+                target = scratch + SUMS + ((i + 1) & 1) * 2 * SUM_BYTES
+                multiply(quants + (i + 1) * step, weights + (i + 1) * BLOCK_BYTES, target)
             place = (row + i * n_tokens) * 4
             acc = accumulate(
                 acc, scratch + SUMS + (i & 1) * 2 * SUM_BYTES, x[1] + place, load16(scratch + SCALES + i * VECTOR),
@@ -218,16 +218,18 @@ def define_tile_product(isa: InstructionSet, kind: GGMLType, reader: Reader) -> 
         for first in range(0, n_blocks, SEGMENT):
             count = min(SEGMENT, n_blocks - first)
             for i in range(count):
-                for line in range(0, low_bytes, 64):
-                    prefetch(planes[0] + (first + SEGMENT + i) * low_bytes + line)
                 if not in_place:
                     unpack(planes, first + i, scratch + i * BLOCK_BYTES)
                 store16(scratch + SCALES + i * VECTOR, scale_of(planes, first + i))
                 if has_min:
                     store16(scratch + MINIMA + i * VECTOR, minimum_of(planes, first + i))
             weights = planes[0] + first * BLOCK_BYTES if in_place else scratch
+            following, share = planes[0] + (first + count) * low_bytes, SEGMENT * low_bytes // n_tokens
             for token in range(0, n_tokens, TILE_TOKENS):
                 base = min(token, n_tokens - TILE_TOKENS)
+                # the next segment's weights, a share with each tile, so that tiles never wait for memory
+                for line in range(token * share, (token + TILE_TOKENS) * share, 64):
+                    prefetch(following + line)
                 sums = walk(weights, scratch, count, x, first * n_tokens + base, n_tokens)
                 for t in range(token, min(token + TILE_TOKENS, n_tokens)):
                     total = load16(sums + (t - base) * VECTOR)
