@@ -52,7 +52,7 @@ def read_keymap(settings: Settings) -> Mapping[str, str]:
     """The keys of every action, comma-separated in Textual's names; "" for none. Raises SettingsError."""
     keymap = {action.id: action.keys for action in ACTIONS}
     for action_id, text in settings.keys.items():
-        where = f"{printable(settings.sources[KEYS + action_id])}: {KEYS}{printable(action_id)}"
+        where = f"{printable(settings.sources[KEYS + action_id], 300)}: {KEYS}{printable(action_id)}"
         if action_id not in keymap:
             raise SettingsError(f"{where}: no action has that name", "F1 in qchat lists the actions and their names")
         names = [name.strip() for name in text.split(",") if name.strip()]

@@ -69,7 +69,7 @@ def theme_named(settings: Settings, known: Collection[str], color_system: str | 
     """
     name = {"ansi": "ansi-dark"}.get(settings.theme, settings.theme)
     if name not in known:
-        where = printable(settings.sources["theme"])
+        where = printable(settings.sources["theme"], 300)
         raise SettingsError(
             f"{where}: no theme is called {printable(settings.theme)}", f"there are: ansi, {', '.join(sorted(known))}"
         )

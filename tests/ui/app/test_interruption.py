@@ -14,6 +14,8 @@ from app.backends.registry import open_backend
 from app.chat.host import BackendHost, Report
 from app.chat.session import request_messages
 from app.chat.store import Store
+from app.engine.cpu.decoder import CpuDecoder
+from app.engine.draw import Floats
 from app.errors import StoreError
 from app.settings import Settings, load_settings
 from tests.home import home_with_compiled_kernels, home_with_kernels
@@ -131,6 +133,14 @@ def test_after_a_stop_the_engine_answers_as_from_a_cold_start(
 ) -> None:
     for name, value in (BABBLE | {"MODEL": str(tiny_qwen3_path), "THINKING": "off", "THREADS": "2"}).items():
         monkeypatch.setenv(f"QCHAT_{'SAMPLING_' if name in BABBLE else ''}{name}", value)
+
+    forward = CpuDecoder.forward
+
+    def slowly(self: CpuDecoder, tokens: Sequence[int], n_logits: int) -> Floats:
+        time.sleep(0.01)  # the model is so small that its reply would be over before a key is pressed
+        return forward(self, tokens, n_logits)
+
+    monkeypatch.setattr(CpuDecoder, "forward", slowly)
 
     async def answer(host: BackendHost, request: ChatRequest) -> Sequence[Event]:
         backend = await host.get(load_settings(), lambda _: None)
