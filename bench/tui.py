@@ -139,7 +139,7 @@ def decoding(home: Path, model: str, repetitions: int) -> None:
         app.wait_for("sk something", 20)
         app.watch(0.5)
         app.send(question)
-        app.wait_for("first after", 120)
+        app.wait_for("context ", 60)  # the status line, when the reply is over
         app.close()
         export = [*environment, _script("qchat"), "sessions", "export", "last", "--json", "-o", "-"]
         listed = json.loads(subprocess.run(export, capture_output=True, check=True).stdout)
