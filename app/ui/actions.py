@@ -2,7 +2,7 @@
 
 An action has an id, which is also the method of a front end that does it (`action_new_chat` in the app and in the REPL)
 and the name under `[keys]` in config.toml. Only what is listed here is a command: any other text that begins with a
-slash is a message (`/tmp/x.py, what is it?`, `/no_think hi`), and a near miss is asked about.
+slash is a message (`/etc/hosts, what is it?`, `/no_think hi`), and a near miss is asked about.
 """
 
 from __future__ import annotations

@@ -128,13 +128,15 @@ class Replies(ChatView):
             self.say(escape_controls(f"unexpected {type(error).__name__}; see {record_traceback(error)}"), warning=True)
         finally:
             drawing.stop()
-            self._reply_task = None
-            if self.is_running:  # the app may have gone meanwhile, as after a bug
-                await feed.draw()
-                self.status.change(activity="")
-                if message:
-                    self._tell_context(message)
-                await self.telling(self.refresh_chats())
+            try:
+                if self.is_running:  # the app may have gone meanwhile, as after a bug
+                    await feed.draw()
+                    self.status.change(activity="")
+                    if message:
+                        self._tell_context(message)
+                    await self.telling(self.refresh_chats())
+            finally:
+                self._reply_task = None  # not before its end is on the screen
 
     async def _added(self, message: Message) -> None:
         self.show_welcome(False)
