@@ -12,6 +12,9 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+import pytest
+
+from app.hub.library import Library
 
 
 def write_gguf(path: Path, tensors: Mapping[str, np.ndarray], extra: Mapping[str, int] | None = None) -> Path:
@@ -85,3 +88,16 @@ def serve() -> Iterator[Server]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A hub of this test's own, in the place of Hugging Face."""
+    with serve() as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        yield running
+
+
+def left_in(library: Library) -> list[str]:
+    """The names of everything below the models folder, but for the folder in which models are gathered."""
+    return sorted(path.name for path in library.models_dir.rglob("*") if path != library.incoming_dir)

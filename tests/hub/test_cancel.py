@@ -14,18 +14,11 @@ import pytest
 from app.hub.download import pull
 from app.hub.library import Library
 from app.hub.web import Cancelled
-from tests.hub.files import Answer, Server, serve, some_tensors, write_gguf
+from tests.hub.files import Answer, Server, some_tensors, write_gguf
 
 pytestmark = pytest.mark.usefixtures("qchat_home")
 
 MOST_S = 1.0
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serve() as running:
-        monkeypatch.setenv("HF_ENDPOINT", running.url)
-        yield running
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import shutil
 import stat
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,18 +15,11 @@ from app.errors import DownloadError, ModelFileError, QChatError, UsageError
 from app.hub import Library
 from app.hub.download import pull
 from app.hub.join import join_parts
-from tests.hub.files import Answer, Server, serve, some_tensors, write_gguf
+from tests.hub.files import Answer, Server, left_in, serve, some_tensors, write_gguf
 
 pytestmark = pytest.mark.usefixtures("qchat_home")
 
 PATH = "/o/r/resolve/main/x.gguf"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serve() as running:
-        monkeypatch.setenv("HF_ENDPOINT", running.url)
-        yield running
 
 
 @pytest.fixture
@@ -38,10 +30,6 @@ def library(tmp_path: Path) -> Library:
 @pytest.fixture
 def model(tmp_path: Path) -> bytes:
     return write_gguf(tmp_path / "source.gguf", some_tensors()).read_bytes()
-
-
-def left_in(library: Library) -> list[str]:
-    return sorted(path.name for path in library.models_dir.rglob("*") if path != library.incoming_dir)
 
 
 def test_a_download_is_streamed_checked_and_named(server: Server, library: Library, model: bytes) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from tests.home import qchat_home
+from tests.hub.files import server
 from tests.ui.screens.picker_app import library
 
-__all__ = ["library", "qchat_home"]
+__all__ = ["library", "qchat_home", "server"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,10 @@ from app.hub.choices import Choice, completed
 from app.hub.download import pull
 from app.hub.library import Library
 from tests.gguf_files import make_model, write_model
-from tests.hub.files import Answer, Server, serve
+from tests.hub.files import Answer, Server, left_in
 from tests.ui.screens.picker_app import FREE, NOT_YET, PickerApp, in_loop, open_picker, until
 
 QWEN = "/Qwen/Qwen3-0.6B-GGUF/resolve/main/Qwen3-0.6B-Q8_0.gguf"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serve() as running:
-        monkeypatch.setenv("HF_ENDPOINT", running.url)
-        yield running
 
 
 @pytest.fixture
@@ -34,10 +26,6 @@ def two_models(library: Library) -> Library:
     for name in ("apple", "pear"):
         write_model(library.models_dir / f"{name}.gguf", context_length=512, metadata={"general.name": name})
     return library
-
-
-def left_in(library: Library) -> list[str]:
-    return sorted(path.name for path in library.models_dir.rglob("*") if path != library.incoming_dir)
 
 
 # -- choosing ---------------------------------------------------------------------------------------------------------
