@@ -140,13 +140,23 @@ def decoding(home: Path, model: str, repetitions: int) -> None:
         app.watch(0.5)
         app.send(question)
         app.wait_for("context ", 60)  # the status line, when the reply is over
+        timing = _saved_timing(environment)
         app.close()
-        export = [*environment, _script("qchat"), "sessions", "export", "last", "--json", "-o", "-"]
-        listed = json.loads(subprocess.run(export, capture_output=True, check=True).stdout)
-        timing = listed["chats"][0]["messages"][-1]["timing"]
         speeds["app"].append((timing["generated_tokens"] - 1) / timing["decode_s"])
     ask, app_speed = statistics.median(speeds["ask"]), statistics.median(speeds["app"])
     print(f"decoding {model}: {app_speed:.1f} tokens/s in the app, {ask:.1f} under ask: ratio {app_speed / ask:.3f}")
+
+
+def _saved_timing(environment: list[str]) -> dict[str, float]:
+    """How long the last reply took, once it is saved."""
+    export = [*environment, _script("qchat"), "sessions", "export", "last", "--json", "-o", "-"]
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        listed = json.loads(subprocess.run(export, capture_output=True, check=True).stdout)
+        timing: dict[str, float] = listed["chats"][0]["messages"][-1]["timing"]
+        if "decode_s" in timing:
+            return timing
+    raise TimeoutError("the reply was never saved with its times")
 
 
 def _make_chat(home: Path, count: int) -> str:

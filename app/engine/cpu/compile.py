@@ -21,7 +21,8 @@ from numba.core.cpu import CPUContext
 from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
 from app.engine.cpu.kernels.step import define_step
 from app.engine.cpu.kernels.stream import stream_read
-from app.engine.cpu.library import STEP, STREAM
+from app.engine.cpu.kernels.team import follow, lead
+from app.engine.cpu.library import ENTRIES, FOLLOW, LEAD, STEP, STREAM
 
 
 def skip_machine_code() -> None:
@@ -37,7 +38,8 @@ def skip_machine_code() -> None:
 def kernel_ir(isa: InstructionSet) -> list[str]:
     """Unoptimised LLVM IR of each entry, `void name(int64 table, int64 tid)`, and all that it calls."""
     skip_machine_code()
-    return [_entry_ir(STEP, define_step(isa)), _entry_ir(STREAM, stream_read)]
+    entries = ((STEP, define_step(isa)), (STREAM, stream_read), (LEAD, lead), (FOLLOW, follow))
+    return [_entry_ir(name, kernel) for name, kernel in entries]
 
 
 def _entry_ir(name: str, kernel: Any) -> str:
@@ -60,7 +62,7 @@ define void @{name}(i64 %table, i64 %tid) {{
 def optimise(module: Any, machine: Any) -> None:
     """Whole-program optimisation: all but the entries become private first, so that what cannot happen goes away."""
     for function in module.functions:
-        if not function.is_declaration and function.name not in (STEP, STREAM):
+        if not function.is_declaration and function.name not in ENTRIES:
             function.linkage = "internal"
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)

@@ -110,11 +110,21 @@ class Matrix(IntEnum):
 class Sync(IntEnum):
     """Byte offsets from Ctx.SYNC."""
 
-    ARRIVALS = 0
-    STOPPED = 1 * CACHE_LINE
-    CANCEL = 2 * CACHE_LINE
-    SLEEPERS = 3 * CACHE_LINE
+    ARRIVALS = 0  # at the barrier; its sleepers are on the next line
+    STOPPED = 2 * CACHE_LINE
+    CANCEL = 3 * CACHE_LINE
     COUNTERS = 4 * CACHE_LINE
+
+
+class Team(IntEnum):
+    """Byte offsets into what the threads of a pool share (kernels/team.py)."""
+
+    JOBS = 0  # given out so far; sleepers on the next line
+    DONE = 2 * CACHE_LINE  # followers' ends of jobs so far; sleepers on the next line
+    ENTRY = 4 * CACHE_LINE  # address of the code of the job, 0 for "end"
+    TABLE = ENTRY + 8  # what it gets
+    FOLLOWERS = ENTRY + 16  # threads beside the leader
+    SIZE = 5 * CACHE_LINE
 
 
 class Stream(IntEnum):

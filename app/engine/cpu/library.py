@@ -1,6 +1,6 @@
 """The compiled kernels of this machine: found in the cache folder, compiled there once if need be, and loaded.
 
-The object file's name holds a digest of everything that could change it: the sources of this package, the versions of
+The object file's name holds a digest of everything that could change it: the sources of the kernels, the versions of
 numba and llvmlite, the processor and the instruction set. Loading takes llvmlite alone, no numba.
 """
 
@@ -25,18 +25,24 @@ from app.errors import QChatError
 from app.settings import paths, private_dir
 
 COMPILE_SECONDS = 600
-STEP, STREAM = "qchat_step", "qchat_stream"  # the entries of the object file
+ENTRIES = STEP, STREAM, LEAD, FOLLOW = "qchat_step", "qchat_stream", "qchat_lead", "qchat_follow"  # of the object file
 
 Entry = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """The loaded entries of one instruction set, called as entry(table, tid); they run without the GIL."""
+    """The loaded entries of one instruction set; they run without the GIL.
+
+    step, stream    addresses of what a team of threads runs
+    lead, follow    how its threads run it, called as entry(team, tid)
+    """
 
     isa: InstructionSet
-    step: Entry
-    stream: Entry
+    step: int
+    stream: int
+    lead: Entry
+    follow: Entry
     engine: Any  # keeps the machine code alive
 
 
@@ -61,19 +67,26 @@ def load_object(isa: InstructionSet, code: bytes) -> Kernels:
     engine.finalize_object()
     release_pages_of("libllvmlite")  # 35 MB of compiler that was needed to link, and is read back if needed again
     entry = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
-    step, stream = (entry(engine.get_function_address(name)) for name in (STEP, STREAM))
-    return Kernels(isa, step, stream, engine)
+    step, stream, lead, follow = (engine.get_function_address(name) for name in ENTRIES)
+    return Kernels(isa, step, stream, entry(lead), entry(follow), engine)
 
 
 def object_path(isa: InstructionSet) -> Path:
     """Where the compiled kernels of `isa` are or will be."""
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.rglob("*.py")):
+    for source in sources():
         digest.update(source.read_bytes())
     for fact in (version("numba"), version("llvmlite"), binding.get_host_cpu_name()):
         digest.update(fact.encode())
     digest.update(binding.get_host_cpu_features().flatten().encode())
     return paths().cache_dir / "kernels" / f"{isa.name}-{digest.hexdigest()[:16]}.o"
+
+
+def sources() -> list[Path]:
+    """The files that the machine code is made from."""
+    folder = Path(__file__).parent
+    others = [folder / name for name in ("compile.py", "isa.py", "layout.py", "../formats.py")]
+    return [*sorted((folder / "kernels").glob("*.py")), *others]
 
 
 def _compile(isa: InstructionSet, path: Path) -> None:

@@ -6,7 +6,11 @@ import os
 import threading
 from pathlib import Path
 
-from app.engine.cpu.library import Entry, Kernels
+import numpy as np
+
+from app.engine.cpu.buffers import aligned
+from app.engine.cpu.layout import Team
+from app.engine.cpu.library import Kernels
 
 
 class Pool:
@@ -15,13 +19,11 @@ class Pool:
     def __init__(self, kernels: Kernels, n_threads: int) -> None:
         self.n_threads = n_threads
         self._kernels = kernels  # the machine code lives as long as this object
-        self._entry: Entry | None = None
-        self._table = 0
-        self._start = [threading.Semaphore(0) for _ in range(n_threads - 1)]
-        self._done = threading.Semaphore(0)
+        self._team = aligned(Team.SIZE // 8, np.int64)
+        self._team[Team.FOLLOWERS // 8] = n_threads - 1
         self._threads = [
-            threading.Thread(target=self._work, args=(tid, start), name=f"qchat-step-{tid}", daemon=True)
-            for tid, start in enumerate(self._start, 1)
+            threading.Thread(target=self._follow, args=(tid,), name=f"qchat-step-{tid}", daemon=True)
+            for tid in range(1, n_threads)
         ]
         for thread in self._threads:
             thread.start()
@@ -34,29 +36,19 @@ class Pool:
         """Read a block of memory with every thread."""
         self._run(self._kernels.stream, table)
 
-    def _run(self, entry: Entry, table: int) -> None:
-        self._entry, self._table = entry, table
-        for start in self._start:
-            start.release()
-        entry(table, 0)
-        for _ in self._start:
-            self._done.acquire()
-
     def close(self) -> None:
-        """End the threads."""
-        self._entry = None
-        for start in self._start:
-            start.release()
-        for thread in self._threads:
-            thread.join()
+        """End the threads; nothing can be run after that."""
+        if self._threads:
+            self._run(0, 0)
+        while self._threads:
+            self._threads.pop().join()
 
-    def _work(self, tid: int, start: threading.Semaphore) -> None:
-        while True:
-            start.acquire()
-            if self._entry is None:
-                return
-            self._entry(self._table, tid)
-            self._done.release()
+    def _run(self, entry: int, table: int) -> None:
+        self._team[Team.ENTRY // 8], self._team[Team.TABLE // 8] = entry, table
+        self._kernels.lead(self._team.ctypes.data, 0)
+
+    def _follow(self, tid: int) -> None:
+        self._kernels.follow(self._team.ctypes.data, tid)
 
 
 def physical_cores() -> int:

@@ -72,11 +72,11 @@ def amx_ir() -> list[str]:
 @pytest.fixture(scope="module")
 def emulated(amx_ir: list[str]) -> Kernels:
     declaration = re.compile(rf"^declare .*@{re.escape(INSTRUCTION)}\(.*$", re.MULTILINE)
-    step, stream = amx_ir
+    step, *others = amx_ir
     assert declaration.search(step)
     step = declaration.sub("", call_emulated_tiles(step)).replace(INSTRUCTION, "written_out") + written_out()
     machine = host_machine()
-    return load_object(AMX, machine.emit_object(build([step, stream], machine)))
+    return load_object(AMX, machine.emit_object(build([step, *others], machine)))
 
 
 @pytest.mark.parametrize("kind", FORMATS)

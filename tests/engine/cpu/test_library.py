@@ -64,11 +64,25 @@ def test_a_compiler_that_fails_is_one_line_with_its_last_words(
         library.load_kernels(choose(), lambda _: None)
 
 
-def test_the_name_changes_with_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = library.object_path(choose())
-    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
-    (tmp_path / "kernel.py").write_text("other")
-    assert library.object_path(choose()).name != before.name
+def test_the_name_changes_with_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, sources = library.object_path(choose()), library.sources()
+    for index, changed in enumerate(sources):
+        other = tmp_path / changed.name
+        other.write_text(f"{changed.read_text()}\n# changed")
+        files = [*sources[:index], other, *sources[index + 1 :]]
+        monkeypatch.setattr(library, "sources", lambda files=files: files)
+        assert library.object_path(choose()).name != before.name, changed
+
+
+def test_everything_that_the_compiler_reads_is_a_source() -> None:
+    """A change of any other module changes no machine code."""
+    listing = (
+        "import sys, app.engine.cpu.compile; print(*(m.__file__ for n, m in sys.modules.items() if n[:4] == 'app.'))"
+    )
+    run = subprocess.run([sys.executable, "-P", "-c", listing], cwd=ROOT, capture_output=True, text=True, check=True)
+    read = {Path(name).resolve() for name in run.stdout.split() if Path(name).name != "__init__.py"}
+    around = {"library.py", "memory.py", "errors.py", "settings.py", "text.py"}  # how it is run, and what it may say
+    assert {file.resolve() for file in library.sources()} >= {file for file in read if file.name not in around}
 
 
 def test_machine_code_lives_as_long_as_the_threads_that_run_it() -> None:

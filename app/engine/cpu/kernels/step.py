@@ -29,16 +29,13 @@ from app.engine.cpu.kernels.vectors import (
     load_address,
     load_f32,
     load_i64,
-    relax,
-    sleep_while,
     store_f32,
     store_release,
-    wake_all,
 )
+from app.engine.cpu.kernels.waiting import wait_for, wake
 from app.engine.cpu.layout import CACHE_LINE, CHUNK, PHASES, SMALL_STEP, WORD, Ctx, Layer, Matrix, Sync
 from app.engine.formats import GGMLType
 
-SPINS = 500  # looks at the barrier before a waiting thread sleeps: about 20 us, twice what a piece of work takes
 ROW_TILE = 8  # tokens of a prompt chunk that share one walk over the keys
 
 FLOATS = (int(GGMLType.F32), int(GGMLType.F16), int(GGMLType.BF16))
@@ -64,30 +61,15 @@ def layer_table(ctx: int, layer: int) -> int:
 
 @jit
 def barrier(ctx: int, epoch: int) -> int:
-    """Wait until every thread is here: spin briefly, then sleep.
-
-    A thread that sleeps leaves its core idle, so that the system can move a thread there that waits for the core of a
-    busy neighbour. The last one to arrive wakes the sleepers, if any: either it sees them in SLEEPERS, or they see that
-    ARRIVALS has changed.
-    """
+    """Wait until every thread is here."""
     n_threads = word(ctx, Ctx.N_THREADS)
     if n_threads > 1:
-        arrivals, sleepers = word(ctx, Ctx.SYNC) + Sync.ARRIVALS, word(ctx, Ctx.SYNC) + Sync.SLEEPERS
+        arrivals = word(ctx, Ctx.SYNC) + Sync.ARRIVALS
         target = (epoch + 1) * n_threads
         if fetch_add(arrivals, 1) + 1 < target:
-            spins = 0
-            while load_acquire(arrivals) < target:
-                spins += 1
-                if spins < SPINS:
-                    relax()
-                else:
-                    fetch_add(sleepers, 1)
-                    seen = load_acquire(arrivals)
-                    if seen < target:
-                        sleep_while(arrivals, seen)
-                    fetch_add(sleepers, -1)
-        elif fetch_add(sleepers, 0) != 0:
-            wake_all(arrivals)
+            wait_for(arrivals, target)
+        else:
+            wake(arrivals)
     return epoch + 1
 
 
