@@ -27,6 +27,7 @@ from app.backends.base import (
     ToolCall,
 )
 from app.backends.context import Message, answer_room, fit
+from app.backends.handover import Handover
 from app.backends.prompting import Prompt, Prompter
 from app.engine.generate import GenerationSettings, Generator
 from app.engine.sampling import SamplingParams, default_sampling
@@ -98,32 +99,28 @@ class LocalBackend:
 
     async def chat(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         """See `Backend.chat`. Closing waits until the engine has stopped, so the next chat finds it at rest."""
-        loop = asyncio.get_running_loop()
-        events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
+        events: Handover[Event | BaseException | None] = Handover()
         closed = threading.Event()
-
-        def emit(item: Event | BaseException | None) -> None:
-            loop.call_soon_threadsafe(events.put_nowait, item)
 
         def work() -> None:
             try:
-                self._answer(request, emit, closed)
+                self._answer(request, events.put, closed)
             except BaseException as error:
-                emit(error)
+                events.put(error)
             finally:
-                emit(None)
+                events.put(None)
 
-        working = loop.run_in_executor(self._worker, work)
+        working = asyncio.get_running_loop().run_in_executor(self._worker, work)
         running = True
         try:
             while running:
-                item = await events.get()
-                if item is None:
-                    running = False
-                elif isinstance(item, BaseException):
-                    raise item
-                else:
-                    yield item
+                for item in await events.take():
+                    if item is None:
+                        running = False
+                    elif isinstance(item, BaseException):
+                        raise item
+                    else:
+                        yield item
         finally:
             if running:
                 closed.set()
