@@ -133,18 +133,23 @@ class Generator:
     finish_reason: why the last reply ended; None while it runs and after an error. "cancelled" also when the iterator
     was closed early.
     looping: whether the last reply was ended (as "length") because it only repeated itself.
-    usage: of the last reply; up to date at every piece.
     """
 
     def __init__(self, decoder: Decoder, tokenizer: ReplyTokenizer) -> None:
         self.finish_reason: FinishReason | None = None
         self.looping = False
-        self.usage = Usage()
+        self._start_usage = Usage()  # up to the first token; later ones add to the next two figures only
+        self._generated_tokens, self._decode_s = 0, 0.0
         self._decoder = decoder
         self._tokenizer = tokenizer
         self._cached: list[int] = []  # the tokens that the decoder's cache is known to hold
         self._cancelled = threading.Event()
         self._latest: weakref.ref[PieceStream] | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What the last reply took; up to date at every piece."""
+        return replace(self._start_usage, generated_tokens=self._generated_tokens, decode_s=self._decode_s)
 
     def cancel(self) -> None:
         """End the reply that runs now, within one step. From any thread; does nothing to later replies."""
@@ -169,7 +174,8 @@ class Generator:
         self._cancelled.clear()
         self.finish_reason = None
         self.looping = False
-        self.usage = Usage(prompt_tokens=len(prompt_ids))
+        self._start_usage = Usage(prompt_tokens=len(prompt_ids))
+        self._generated_tokens, self._decode_s = 0, 0.0
         reply = self._reply(list(prompt_ids), settings, on_progress, time.perf_counter())
         self._latest = weakref.ref(reply)
         return reply
@@ -184,17 +190,17 @@ class Generator:
         text, watch = StreamDecoder(self._tokenizer), RepetitionWatch()
         try:
             for token in self._tokens(sequence, Sampler(settings.sampling), on_progress):
-                if self.usage.first_token_s == 0.0:
-                    self.usage = replace(self.usage, first_token_s=time.perf_counter() - started)
+                if self._generated_tokens == 0:
+                    self._start_usage = replace(self._start_usage, first_token_s=time.perf_counter() - started)
                 if token in stop_ids:
                     self.finish_reason = "stop"
                     break
                 sequence.append(token)
-                self.usage = replace(self.usage, generated_tokens=self.usage.generated_tokens + 1)
+                self._generated_tokens += 1
                 yield Piece(token, text.push(token))
                 watch.push(token)
                 self.looping = watch.looping
-                if self.looping or self.usage.generated_tokens == limit:
+                if self.looping or self._generated_tokens == limit:
                     self.finish_reason = "length"
                     break
         except (Interrupted, GeneratorExit) as ending:
@@ -214,13 +220,13 @@ class Generator:
         clock = time.perf_counter()
         logits = self._prefill(sequence, on_progress)
         token = sampler.draw(logits[-1], len(sequence), sequence)
-        self.usage = replace(self.usage, prefill_s=time.perf_counter() - clock)
+        self._start_usage = replace(self._start_usage, prefill_s=time.perf_counter() - clock)
         while True:
             yield token
             clock = time.perf_counter()
             logits = self._forward([token], 1)
             token = sampler.draw(logits[-1], len(sequence), sequence)
-            self.usage = replace(self.usage, decode_s=self.usage.decode_s + time.perf_counter() - clock)
+            self._decode_s += time.perf_counter() - clock
 
     def _prefill(self, prompt: Sequence[int], on_progress: OnProgress | None) -> Floats:
         """Logits [1, vocab] after the prompt, with the longest prefix that the cache holds kept.
@@ -230,7 +236,7 @@ class Generator:
         done = min(_common_prefix(prompt, self._cached), len(prompt) - 1, self._decoder.length)
         self._decoder.truncate(done)
         del self._cached[done:]
-        self.usage = replace(self.usage, reused_tokens=done)
+        self._start_usage = replace(self._start_usage, reused_tokens=done)
         report = on_progress or (lambda done, total: None)
         report(done, len(prompt))
         while True:

@@ -6,7 +6,7 @@ counts as looping when its last tokens are one cycle, over and over, for longer 
 
 from __future__ import annotations
 
-import numpy as np
+from collections import deque
 
 LONGEST_CYCLE = 64  # tokens
 LEAST_TOKENS = 256  # that a cycle must have filled
@@ -14,20 +14,19 @@ LEAST_TURNS = 8  # of the cycle in them
 
 
 class RepetitionWatch:
-    """Fed each token of one reply; `looping` once the end of it is a cycle. Costs a few microseconds a token."""
+    """Fed each token of one reply; `looping` once the end of it is a cycle."""
 
     def __init__(self) -> None:
-        self._recent = np.full(LONGEST_CYCLE, -1, np.int64)  # newest first
-        self._run = np.zeros(LONGEST_CYCLE, np.int64)  # for cycle length i + 1: how long it has held
-        self._needed = np.maximum(LEAST_TOKENS, LEAST_TURNS * np.arange(1, LONGEST_CYCLE + 1))
+        self._recent: deque[int] = deque(maxlen=LONGEST_CYCLE)  # newest first
+        self._runs: dict[int, int] = {}  # by length of a cycle that holds now: for how many tokens it has
 
     def push(self, token: int) -> None:
         """Take the next token."""
-        self._run = np.where(self._recent == token, self._run + 1, 0)
-        self._recent = np.roll(self._recent, 1)
-        self._recent[0] = token
+        runs = self._runs
+        self._runs = {n: runs.get(n, 0) + 1 for n, earlier in enumerate(self._recent, 1) if earlier == token}
+        self._recent.appendleft(token)
 
     @property
     def looping(self) -> bool:
         """Whether the last tokens are one cycle for LEAST_TOKENS and LEAST_TURNS at least."""
-        return bool((self._run >= self._needed).any())
+        return any(run >= max(LEAST_TOKENS, LEAST_TURNS * cycle) for cycle, run in self._runs.items())

@@ -26,6 +26,7 @@ class StopFilter:
         self._stops = tuple(stops)
         if "" in self._stops:
             raise UsageError("a stop string must not be empty", "leave the option out to have none")
+        self._initials = frozenset(stop[0] for stop in self._stops)
         self._longest = max(map(len, self._stops), default=0)
         self._held = ""
 
@@ -51,8 +52,7 @@ class StopFilter:
 
     def _possible_start(self, text: str) -> int:
         """Length of the longest tail of `text` with which a stop string begins."""
-        for length in range(min(len(text), self._longest - 1), 0, -1):
-            tail = text[-length:]
-            if any(stop.startswith(tail) for stop in self._stops):
-                return length
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            if text[start] in self._initials and any(stop.startswith(text[start:]) for stop in self._stops):
+                return len(text) - start
         return 0
