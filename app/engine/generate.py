@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from array import array
 from collections import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -176,12 +177,12 @@ class Generator:
         self.looping = False
         self._start_usage = Usage(prompt_tokens=len(prompt_ids))
         self._generated_tokens, self._decode_s = 0, 0.0
-        reply = self._reply(list(prompt_ids), settings, on_progress, time.perf_counter())
+        reply = self._reply(array("q", prompt_ids), settings, on_progress, time.perf_counter())
         self._latest = weakref.ref(reply)
         return reply
 
     def _reply(
-        self, sequence: list[int], settings: GenerationSettings, on_progress: OnProgress | None, started: float
+        self, sequence: array[int], settings: GenerationSettings, on_progress: OnProgress | None, started: float
     ) -> PieceStream:
         """Drawn tokens as pieces, up to where the reply ends. `sequence` is the prompt; the reply is appended to it."""
         stop_ids = self._tokenizer.eos_ids if settings.stop_ids is None else settings.stop_ids
@@ -210,7 +211,7 @@ class Generator:
         if rest := text.flush():
             yield Piece(None, rest)
 
-    def _tokens(self, sequence: list[int], sampler: Sampler, on_progress: OnProgress | None) -> Iterator[int]:
+    def _tokens(self, sequence: array[int], sampler: Sampler, on_progress: OnProgress | None) -> Iterator[int]:
         """The tokens that continue `sequence`, without end; the reader appends each to `sequence` before it asks again.
 
         Speculation belongs here and changes nothing outside: a step that feeds the last token and a draft, draws from

@@ -23,7 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.draw import CUT, WEIGHT_BITS, Floats, Integers, pick, random_bits, softmax_weights, top_k, top_p
+from app.engine.draw import (
+    CUT,
+    WEIGHT_BITS,
+    Floats,
+    Integers,
+    Weights,
+    pick,
+    random_bits,
+    reached_by,
+    softmax_weights,
+    top_k,
+    top_p,
+)
 from app.errors import ModelFileError, UsageError, printable
 
 GREEDY_BELOW = 1e-3  # temperatures up to here are argmax: at 0.001 a gap of 0.05 already means odds of e^50
@@ -89,11 +101,15 @@ def _check_whole(name: str, value: object, low: int, high: int | None, hint: str
 
 
 class Sampler:
-    """Draws tokens by one set of parameters. Its only state is the seed: the parameters' own, or a random one."""
+    """Draws tokens by one set of parameters. Its only state is the seed: the parameters' own, or a random one.
+
+    An array of the vocabulary's size is kept for the next draw: fresh memory costs more than the arithmetic in it.
+    """
 
     def __init__(self, params: SamplingParams) -> None:
         self.params = params
         self.seed = secrets.randbits(64) if params.seed is None else params.seed
+        self._weights: Weights = np.empty(0)
 
     def draw(self, logits: Floats, position: int, history: Sequence[int]) -> int:
         """The token for `position` (its index in the sequence), given `logits` [vocab] and the tokens before it.
@@ -123,13 +139,19 @@ class Sampler:
         scores[seen] = values - counts * params.frequency_penalty - params.presence_penalty
         return scores
 
-    def _candidates(self, scores: Floats, best: float) -> tuple[Integers, Integers]:
+    def _candidates(self, scores: Floats, best: float) -> tuple[Integers, Weights]:
         """The tokens that may be drawn, in id order, and their weights, after temperature, top-k, top-p and min-p."""
         params = self.params
-        ids = np.flatnonzero(scores >= best - CUT * params.temperature)  # the others would weigh nothing
+        depth = CUT  # temperatures below the best score; what lies deeper would weigh nothing
+        if params.min_p > 0.0 and params.top_p == 1.0:  # top-p needs the sum of all
+            depth = min(CUT, 1e-3 - math.log(params.min_p))
+        bar = best - depth * params.temperature
+        if params.top_k > 0:
+            bar = max(bar, reached_by(scores, params.top_k))
+        ids = np.flatnonzero(scores >= bar)
         if 0 < params.top_k < len(ids):
             ids = ids[top_k(scores[ids], params.top_k)]
-        weights = softmax_weights(scores[ids], best, params.temperature)
+        weights = softmax_weights(scores[ids], best, params.temperature, self._room(len(scores)))
         if params.top_p < 1.0:
             kept = top_p(weights, params.top_p)
             ids, weights = ids[kept], weights[kept]
@@ -137,6 +159,11 @@ class Sampler:
             kept = np.flatnonzero(weights >= params.min_p * 2.0**WEIGHT_BITS)
             ids, weights = ids[kept], weights[kept]
         return ids, weights
+
+    def _room(self, length: int) -> Weights:
+        if len(self._weights) < length:
+            self._weights = np.empty(length)
+        return self._weights
 
 
 # What the authors of a family recommend. Sources, in order: the cards of Qwen/Qwen3-* ("Best Practices");
