@@ -1,152 +1,104 @@
-"""Prompt and generation speed of the CPU engine beside its peers, in turn in one run: medians, and ratios of pairs.
+"""Prompt and generation speed of the CPU engine beside its peers, in turn in one run.
 
-    python bench/peers.py MODEL.gguf [--repetitions 5] [--before FOLDER] [--neighbour] [--no-peer]
+    python bench/peers.py MODEL ... [--isa all] [--before FOLDER] [--depth N] [--repetitions 5] [--json FILE]
 
-Measured are every instruction set that runs here, another checkout of qchat (--before), and llama.cpp from the wheel
-`xllamacpp` (no AMX in it). One absolute number says little on a machine that others use too; what stands is each
-repetition's ratio to the first column, taken moments apart. --neighbour has a process spin on one core all the while.
+MODEL is a GGUF file or a name of bench/models.py. Takes part: llama.cpp (bench/native_llama_cpp.py builds it for this
+processor), another checkout of qchat (--before), and the instruction sets of --isa: names, or "all" that run here;
+without it, the best. Printed are medians, the median ratio of pairs to the first row, and the median share of the memory
+limit, which is read around each turn.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-PROMPT, GENERATED = 512, 32
-SPIN = "while True: pass"
-Work = Callable[[str, int], float]  # ("prompt" | "generate", tokens) to tokens a second
+from models import NAMES, model_path
+from participant import GENERATED, PROMPT, Participant, Reading, ratio, take_turns
+from peer_llama_cpp import llama_cpp
+from peer_qchat import ROOT, QChat
+from weights_read import BytesRead, bytes_read
 
 
-def serve_qchat(path: str, threads: int) -> Work:
-    """Our engine, from the checkout that leads sys.path, with the instruction set of QCHAT_ISA."""
-    import numpy as np
-
-    from app.engine.model import load_model
-
-    model = load_model(path, n_ctx=2 * PROMPT, threads=threads, notify=lambda text: print(text, file=sys.stderr))
-    decoder = model.decoder
-    tokens = np.random.default_rng(0).integers(0, model.spec.vocab_size, PROMPT).tolist()
-
-    def work(kind: str, count: int) -> float:
-        decoder.truncate(0)
-        size = decoder.chunk if kind == "prompt" else 1
-        start = time.perf_counter()
-        for first in range(0, count, size):
-            decoder.forward(tokens[first : min(first + size, count)], 1 if first + size >= count or size == 1 else 0)
-        return count / (time.perf_counter() - start)
-
-    return work
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=f"a GGUF file, or one of {', '.join(NAMES)}")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--no-peer", action="store_true", help="without llama.cpp")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every reading there")
 
 
-def serve_llama_cpp(path: str, threads: int) -> Work:
-    """llama.cpp's server in this process; it times itself."""
-    from tests.llama_cpp import LlamaCpp
-
-    peer = LlamaCpp(Path(path), n_ctx=2 * PROMPT, threads=threads)
-
-    def work(kind: str, count: int) -> float:
-        prompt = list(range(1000, 1000 + (count if kind == "prompt" else 1)))
-        options = {"n_predict": 1 if kind == "prompt" else count, "ignore_eos": True}
-        timings = peer._complete(prompt, **options)["timings"]
-        return float(timings["prompt_per_second" if kind == "prompt" else "predicted_per_second"])
-
-    return work
+def resolve(model: str) -> Path:
+    """The file that a MODEL of the command line means."""
+    return model_path(model) if model in NAMES else Path(model)
 
 
-def serve(name: str, folder: str, path: str, threads: int) -> None:
-    """A child: answers lines "prompt 512" with tokens a second."""
-    sys.path.insert(0, folder)
-    work = (serve_llama_cpp if name == "llama.cpp" else serve_qchat)(path, threads)
-    work("prompt", 64)
-    work("generate", 4)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        kind, count = line.split()
-        print(work(kind, int(count)), flush=True)
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
-class Participant:
-    """One engine in a process of its own."""
-
-    def __init__(self, name: str, folder: Path, path: Path, threads: int, isa: str = "") -> None:
-        self.name = name
-        command = [sys.executable, "-P", __file__, "--serve", name, str(folder), str(path), str(threads)]
-        environment = {key: value for key, value in os.environ.items() if key != "QCHAT_ISA"}
-        environment |= {"QCHAT_ISA": isa} if isa else {}
-        self._child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self._answer()
-
-    def measure(self, kind: str, count: int) -> float:
-        assert self._child.stdin is not None
-        self._child.stdin.write(f"{kind} {count}\n")
-        self._child.stdin.flush()
-        return float(self._answer())
-
-    def close(self) -> None:
-        assert self._child.stdin is not None
-        self._child.stdin.close()
-        self._child.wait()
-
-    def _answer(self) -> str:
-        assert self._child.stdout is not None
-        line = self._child.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name} ended early")
-        return line
+def rows(readings: Sequence[Sequence[Reading]], names: Sequence[str], read: BytesRead, depth: int) -> list[str]:
+    """The table of one model; the first participant is what the others are compared with."""
+    n_bytes = read.at(depth + GENERATED / 2)
+    limit = statistics.median(one.limit for taken in readings for one in taken)
+    lines = [
+        f"a token reads {read.weights / 1e6:.1f} MB of weights (layers and head as in the file; no separate embedding)"
+        f" and {(n_bytes - read.weights) / 1e6:.1f} MB of cache; memory limit {limit:.1f} GB/s",
+        f"{'':20} {'pp' + str(PROMPT):>9} {'best':>7} {'ratio':>6} {'tg' + str(GENERATED):>9} {'best':>7} {'ratio':>6}"
+        f" {'of the limit':>13}",
+    ]
+    for name, taken in zip(names, readings, strict=True):
+        line = f"{name:20}"
+        for kind in ("prompt", "generate"):
+            values = [getattr(one.speeds, kind) for one in taken]
+            base = [getattr(one.speeds, kind) for one in readings[0]]
+            line += f" {statistics.median(values):9.1f} {max(values):7.1f} {ratio(values, base):6.2f}"
+        share = statistics.median(one.speeds.generate * n_bytes / 1e9 / one.limit for one in taken)
+        lines.append(f"{line} {share:13.0%}")
+    return lines
 
 
-def table(participants: list[Participant], repetitions: int) -> None:
-    for kind, count in (("prompt", PROMPT), ("generate", GENERATED)):
-        speeds: dict[str, list[float]] = {one.name: [] for one in participants}
-        for _ in range(repetitions):
-            for one in participants:
-                speeds[one.name].append(one.measure(kind, count))
-        first = speeds[participants[0].name]
-        print(f"\n{kind} {count} tokens    median   best   ratio to {participants[0].name}")
-        for name, values in speeds.items():
-            ratio = statistics.median(a / b for a, b in zip(values, first, strict=True))
-            print(f"{name:20} {statistics.median(values):10.1f} {max(values):6.1f}   {ratio:.2f}")
+def measure(path: Path, options: argparse.Namespace, isas: Sequence[str]) -> dict[str, list[Reading]]:
+    """All participants on one model."""
+    with ExitStack() as stack:
+        ours = [stack.enter_context(closing(QChat(path, options.threads, options.depth, isa=isa))) for isa in isas]
+        participants: list[Participant] = [*ours]
+        if options.before:
+            before = QChat(path, options.threads, options.depth, name="before", folder=options.before.resolve())
+            participants.insert(0, stack.enter_context(closing(before)))
+        if not options.no_peer:
+            peer = llama_cpp(path, options.threads, options.depth, tell)
+            participants.insert(0, stack.enter_context(closing(peer)))
+        readings = take_turns(participants, options.repetitions, options.depth, ours[-1].stream_gb_s)
+        names = [one.name for one in participants]
+    print("\n".join(rows(readings, names, bytes_read(path), options.depth)), flush=True)
+    return dict(zip(names, readings, strict=True))
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
-        return
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
+    add_common_options(parser)
+    parser.add_argument("--isa", nargs="+", default=[""], help='instruction sets, or "all"; default: the best')
     parser.add_argument("--before", type=Path, help="another checkout of qchat")
-    parser.add_argument("--neighbour", action="store_true", help="beside a process that spins on one core")
-    parser.add_argument("--no-peer", action="store_true", help="without llama.cpp")
-    parser.add_argument("--isa", nargs="*", help="instruction sets; default: all that run here")
+    parser.add_argument("--depth", type=int, default=0, help="tokens that are in the cache before")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     from app.engine.cpu.isa import available
 
-    names = options.isa or [isa.name for isa in available()]
-    participants = [Participant(name, ROOT, options.model, options.threads, name) for name in names]
-    if options.before:
-        participants.insert(0, Participant("before", options.before, options.model, options.threads))
-    if not options.no_peer:
-        participants.insert(0, Participant("llama.cpp", ROOT, options.model, options.threads))
-    neighbour = subprocess.Popen([sys.executable, "-c", SPIN]) if options.neighbour else None
-    try:
-        table(participants, options.repetitions)
-    finally:
-        if neighbour is not None:
-            neighbour.kill()
-        for one in participants:
-            one.close()
+    isas = [isa.name for isa in available()] if options.isa == ["all"] else options.isa
+    results = {}
+    for model in options.models:
+        print(f"\n{model}, {options.threads} threads, depth {options.depth}, {options.repetitions} repetitions")
+        readings = measure(resolve(model), options, isas)
+        results[model] = {name: [asdict(one) for one in taken] for name, taken in readings.items()}
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":
