@@ -19,6 +19,7 @@ from app.hub import Library
 from app.settings import paths
 from app.ui.chat_screen.welcome import Welcome
 from app.ui.clipboard import copy_text
+from app.ui.compositor import SparingCompositor
 from app.ui.names import shown_model
 from app.ui.reply_feed import context_used
 from app.ui.widgets.blank import Blank
@@ -63,6 +64,7 @@ class ChatView(Screen[None]):
 
     def __init__(self, chats: Chats, host: BackendHost, keymap: Mapping[str, str]) -> None:
         super().__init__()
+        self._compositor = SparingCompositor()
         self.chats = chats
         self.host = host
         self.chat: ChatSession = chats.new()

@@ -102,8 +102,9 @@ def after(*steps: Step) -> Callable[[Pilot[int]], Awaitable[None]]:
         for step in steps:
             await step(app, pilot)
             await pilot.pause()
-        for field in [*app.screen.query(Input), *app.screen.query(TextArea)]:
-            field.cursor_blink = False
+        for each in app.screen_stack:  # the composer below a dialog blinks too
+            for field in [*each.query(Input), *each.query(TextArea)]:
+                field.cursor_blink = False
         before = ""
         while before != (before := shown(app)):  # what was begun is drawn
             await pilot.pause(0.05)
