@@ -47,9 +47,13 @@ def llama_bench() -> Path | None:
 
 def build() -> Path:
     """Build llama-bench and keep it. Raises SystemExit with what is missing or what failed."""
-    for tool, source in (("cmake", "pip install cmake"), ("ninja", "pip install ninja"), ("c++", "a C++ compiler")):
+    for tool, remedy in (
+        ("cmake", "pip install cmake"),
+        ("ninja", "pip install ninja"),
+        ("c++", "install gcc or clang"),
+    ):
         if shutil.which(tool) is None:
-            raise SystemExit(f"building llama.cpp needs {tool} ({source})")
+            raise SystemExit(f"building llama.cpp needs {tool}: {remedy}")
     kept = CACHE / f"llama-cpp-{VERSION}" / PROGRAM
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:

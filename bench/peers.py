@@ -4,7 +4,7 @@
 
 MODEL is a GGUF file or a name of bench/models.py. Takes part: llama.cpp (bench/native_llama_cpp.py builds it for this
 processor), another checkout of qchat (--before), and the instruction sets of --isa: names, or "all" that run here;
-without it, the best. Printed are medians, the median ratio of pairs to the first row, and the median share of the memory
+without it, the best. Printed: medians, the median ratio of pairs to the first row, and the median share of the memory
 limit, which is read around each turn.
 """
 
