@@ -39,17 +39,27 @@ class GGUFFile:
     def read(self, name: str, first: int = 0, n_bytes: int | None = None) -> NDArray[np.uint8]:
         """Bytes `first` to `first + n_bytes` (default: to the end) of tensor `name`, in memory of their own, [n_bytes].
 
+        Raises as `read_into`.
+        """
+        count = self.tensors[name].n_bytes - first if n_bytes is None else n_bytes
+        if count < 0:
+            raise ValueError(f"{count} bytes of {name}")
+        data = np.empty(count, np.uint8)
+        self.read_into(data, name, first)
+        return data
+
+    def read_into(self, data: NDArray[np.uint8], name: str, first: int = 0) -> None:
+        """Fill `data` with the bytes of tensor `name` from `first` on.
+
         Positional reads, not a mapping: no pages of the file stay in this process, and threads may read at once.
         ModelFileError where the file cannot be read or has become shorter since it was opened; KeyError for a tensor
         that is not there, ValueError for a range outside the tensor and after `close`.
         """
-        info = self.tensors[name]
-        count = info.n_bytes - first if n_bytes is None else n_bytes
-        if first < 0 or count < 0 or first + count > info.n_bytes:
+        info, count = self.tensors[name], data.size
+        if first < 0 or first + count > info.n_bytes:
             raise ValueError(f"bytes {first}..{first + count} of {name}, which has {info.n_bytes}")
         if self._descriptor < 0:
             raise ValueError(f"{self.path} is closed")
-        data = np.empty(count, np.uint8)
         done = 0
         while done < count:
             try:
@@ -62,7 +72,6 @@ class GGUFFile:
                     DAMAGED_HINT,
                 )
             done += got
-        return data
 
     def tensor_bytes(self) -> int:
         """Bytes of all tensors together."""

@@ -93,7 +93,7 @@ def load_model(
         n_threads = threads or physical_cores()
         report = None if on_progress is None else (lambda done, total: on_progress("load", done, total))
         head_kind = GGMLType.Q4_0 if lm_head == "q4_0" else None
-        weights = PackedWeights(gguf, spec, isa.lanes, n_threads, head_kind=head_kind, on_progress=report)
+        weights = PackedWeights(gguf, spec, kernels, n_threads, head_kind=head_kind, on_progress=report)
         give_back_unused()
         decoder = CpuDecoder(
             gguf, spec, weights, kernels, threads=n_threads, n_ctx=n_ctx or spec.context_length, kv=kv,

@@ -32,7 +32,7 @@ def cpu_decoder(
     kernels = kernels or load_kernels(isa or choose(), print)
     with read_gguf(path) as gguf:
         spec = ModelSpec.from_gguf(gguf)
-        weights = PackedWeights(gguf, spec, kernels.isa.lanes, threads, head_kind=head_kind)
+        weights = PackedWeights(gguf, spec, kernels, threads, head_kind=head_kind)
         decoder = CpuDecoder(
             gguf, spec, weights, kernels, threads=threads, n_ctx=n_ctx or spec.context_length, kv=kv, tracer=tracer
         )

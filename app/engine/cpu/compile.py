@@ -19,10 +19,11 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
 
 from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
+from app.engine.cpu.kernels.pack_rows import pack_rows
 from app.engine.cpu.kernels.step import define_step
 from app.engine.cpu.kernels.stream import stream_read
 from app.engine.cpu.kernels.team import follow, lead
-from app.engine.cpu.library import ENTRIES, FOLLOW, LEAD, STEP, STREAM
+from app.engine.cpu.library import ENTRIES, FOLLOW, LEAD, PACK, STEP, STREAM
 
 
 def skip_machine_code() -> None:
@@ -38,7 +39,7 @@ def skip_machine_code() -> None:
 def kernel_ir(isa: InstructionSet) -> list[str]:
     """Unoptimised LLVM IR of each entry, `void name(int64 table, int64 tid)`, and all that it calls."""
     skip_machine_code()
-    entries = ((STEP, define_step(isa)), (STREAM, stream_read), (LEAD, lead), (FOLLOW, follow))
+    entries = ((STEP, define_step(isa)), (STREAM, stream_read), (LEAD, lead), (FOLLOW, follow), (PACK, pack_rows))
     return [_entry_ir(name, kernel) for name, kernel in entries]
 
 

@@ -136,4 +136,17 @@ class Stream(IntEnum):
     SUMS = 3
 
 
+class Packing(IntEnum):
+    """Words of the table of a packing: rows of a GGUF tensor in memory, and where their groups go."""
+
+    FORMAT = 0  # GGML type id
+    LANES = 1
+    SOURCE = 2
+    ROW_BYTES = 3
+    N_BLOCKS = 4  # blocks a row
+    N_GROUPS = 5
+    GROUP_BYTES = 6
+    TARGET = 7
+
+
 WORD = 8  # bytes of a table word

@@ -25,7 +25,8 @@ from app.errors import QChatError
 from app.settings import paths, private_dir
 
 COMPILE_SECONDS = 600
-ENTRIES = STEP, STREAM, LEAD, FOLLOW = "qchat_step", "qchat_stream", "qchat_lead", "qchat_follow"  # of the object file
+# of the object file
+ENTRIES = STEP, STREAM, LEAD, FOLLOW, PACK = "qchat_step", "qchat_stream", "qchat_lead", "qchat_follow", "qchat_pack"
 
 Entry = Callable[[int, int], None]
 
@@ -36,6 +37,7 @@ class Kernels:
 
     step, stream    addresses of what a team of threads runs
     lead, follow    how its threads run it, called as entry(team, tid)
+    pack            packs rows in the calling thread, called as entry(table of Packing words, 0)
     """
 
     isa: InstructionSet
@@ -43,6 +45,7 @@ class Kernels:
     stream: int
     lead: Entry
     follow: Entry
+    pack: Entry
     engine: Any  # keeps the machine code alive
 
 
@@ -67,8 +70,8 @@ def load_object(isa: InstructionSet, code: bytes) -> Kernels:
     engine.finalize_object()
     release_pages_of("libllvmlite")  # 35 MB of compiler that was needed to link, and is read back if needed again
     entry = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
-    step, stream, lead, follow = (engine.get_function_address(name) for name in ENTRIES)
-    return Kernels(isa, step, stream, entry(lead), entry(follow), engine)
+    step, stream, lead, follow, pack = (engine.get_function_address(name) for name in ENTRIES)
+    return Kernels(isa, step, stream, entry(lead), entry(follow), entry(pack), engine)
 
 
 def object_path(isa: InstructionSet) -> Path:

@@ -14,15 +14,25 @@ The small planes come first, so that the prefetch at the end of one group brings
 Columns come in quads of four neighbours. Quad j of a block is vector j of an int8 plane. In a nibble plane, the low
 half of vector j holds quad j and the high half quad j + 4; bit j of a bit plane tops quad j; bits 2j.. of pair vector
 h top quad 4h + j. Nothing is lost or rounded, so the instruction set that computes with a group does not matter.
+
+The rearranging itself is `kernels/pack_rows.py`.
 """
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.cpu.layout import BLOCK, SEGMENT
-from app.engine.formats import FORMATS, GGMLType, k_scales
+from app.engine.cpu.layout import BLOCK, SEGMENT, Packing
+from app.engine.cpu.library import Entry
+from app.engine.formats import FORMATS, GGMLType, dequantise, quantise_q4_0
+from app.engine.gguf import GGUFFile
+from app.engine.rope import pairs_to_halves
+
+PIECE_BYTES = 1 << 20  # of a file's rows that are read and packed at a time: they stay in a core's cache
 
 U8Array = NDArray[np.uint8]
 
@@ -39,6 +49,70 @@ _PLANE_BYTES = {  # bytes a row: per block, per segment
 }
 
 
+@dataclass(frozen=True)
+class PackedMatrix:
+    """A matrix to pack: `rows` x `columns` of tensor `name`, and where its groups go in the block of weights."""
+
+    name: str
+    kind: GGMLType  # as stored in the file
+    packed_kind: GGMLType
+    rows: int
+    columns: int
+    offset: int
+    head_dim: int  # heads whose rows are put from pairs to halves; 0 for none
+
+    def n_groups(self, lanes: int) -> int:
+        return -(-self.rows // lanes)
+
+    def group_bytes(self, lanes: int) -> int:
+        return lanes * row_bytes(self.packed_kind, self.columns)
+
+
+class Packer:
+    """Packs the matrices of one file, a few rows at a time; any number of threads may call it."""
+
+    def __init__(self, gguf: GGUFFile, pack: Entry, lanes: int) -> None:
+        self._gguf, self._pack, self._lanes = gguf, pack, lanes
+        self._own = threading.local()  # each thread's piece of the file
+
+    def pieces(self, matrix: PackedMatrix) -> list[tuple[int, int]]:
+        """Ranges of rows, cut between groups and between heads."""
+        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
+        unit = matrix.head_dim or self._lanes
+        step = max(1, PIECE_BYTES // (row * unit)) * unit
+        return [(first, min(first + step, matrix.rows)) for first in range(0, matrix.rows, step)]
+
+    def pack(self, matrix: PackedMatrix, first: int, last: int, target: int) -> int:
+        """Pack rows first..last, whole groups, to address `target`; the bytes that were read."""
+        n_rows = last - first
+        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
+        raw = self._room(n_rows * row)
+        self._gguf.read_into(raw, matrix.name, first * row)
+        rows = raw.reshape(n_rows, row)
+        if matrix.packed_kind != matrix.kind:
+            rows = quantise_q4_0(dequantise(rows, matrix.kind, matrix.columns)).reshape(n_rows, -1)
+        if matrix.head_dim:
+            order = pairs_to_halves(matrix.head_dim)
+            rows = rows.reshape(-1, matrix.head_dim, rows.shape[1])[:, order].reshape(n_rows, -1)
+        missing = -n_rows % self._lanes  # rows of zeros fill the last group
+        if missing:
+            rows = np.concatenate((rows, np.zeros((missing, rows.shape[1]), np.uint8)))
+        words = np.zeros(len(Packing), np.int64)
+        words[Packing.FORMAT], words[Packing.LANES] = matrix.packed_kind, self._lanes
+        words[Packing.SOURCE], words[Packing.ROW_BYTES] = rows.ctypes.data, rows.shape[1]
+        words[Packing.N_BLOCKS], words[Packing.N_GROUPS] = matrix.columns // BLOCK, len(rows) // self._lanes
+        words[Packing.GROUP_BYTES], words[Packing.TARGET] = matrix.group_bytes(self._lanes), target
+        self._pack(words.ctypes.data, 0)
+        return raw.nbytes
+
+    def _room(self, n_bytes: int) -> U8Array:
+        """Memory of this thread, the same at every call."""
+        room: U8Array | None = getattr(self._own, "room", None)
+        if room is None or room.size < n_bytes:
+            room = self._own.room = np.empty(n_bytes, np.uint8)
+        return room[:n_bytes]
+
+
 def row_bytes(kind: GGMLType, n_columns: int) -> int:
     """Bytes that one row takes when packed."""
     if kind in FLOAT_KINDS:
@@ -46,78 +120,3 @@ def row_bytes(kind: GGMLType, n_columns: int) -> int:
     per_block, per_segment = _PLANE_BYTES[kind]
     n_blocks = n_columns // BLOCK
     return n_blocks * per_block + n_blocks // SEGMENT * per_segment
-
-
-def pack(raw: U8Array, kind: GGMLType, lanes: int) -> U8Array:
-    """Rows of a GGUF tensor, uint8 [rows, bytes], as groups: uint8 [rows / lanes, group bytes]."""
-    groups = raw.shape[0] // lanes
-    if kind in FLOAT_KINDS:
-        width = FORMATS[kind].n_bytes
-        return (
-            np.ascontiguousarray(raw.view(f"u{width}").reshape(groups, lanes, -1).transpose(0, 2, 1))
-            .view(np.uint8)
-            .reshape(groups, -1)
-        )
-    blocks = raw.view(FORMATS[kind].layout)  # [rows, file blocks]
-    planes = _k_planes(blocks, kind) if FORMATS[kind].block == 256 else _plain_planes(blocks, kind)
-    return np.concatenate([_interleave(plane, groups, lanes) for plane in planes], axis=1)
-
-
-def _interleave(plane: NDArray[np.generic], groups: int, lanes: int) -> U8Array:
-    """[rows, ..., k] to bytes [groups, ...]: the lane becomes the axis before the last."""
-    shape = (groups, lanes, *plane.shape[1:])
-    last = len(shape) - 1
-    if plane.dtype == np.uint8 and plane.shape[-1] == 4:  # move quads as whole words
-        return _interleave(np.ascontiguousarray(plane).view(np.uint32), groups, lanes)
-    order = (0, *range(2, last), 1, last)
-    return np.ascontiguousarray(plane.reshape(shape).transpose(order)).view(np.uint8).reshape(groups, -1)
-
-
-def _plain_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.generic]]:
-    """Planes of the formats with blocks of 32. A block's nibbles are stored in the file as they are needed here."""
-    rows, n_blocks = blocks.shape
-    names, quads = blocks.dtype.names or (), 8 if kind == GGMLType.Q8_0 else 4
-    planes: list[NDArray[np.generic]] = [blocks[name][..., np.newaxis] for name in ("d", "m") if name in names]
-    if "qh" in names:
-        bits = np.unpackbits(np.ascontiguousarray(blocks["qh"]), axis=-1, bitorder="little")
-        planes.append(_bit_plane(bits.reshape(rows, n_blocks, 32)))
-    return [*planes, blocks["qs"].view(np.uint8).reshape(rows, n_blocks, quads, 4)]
-
-
-def _k_planes(blocks: NDArray[np.void], kind: GGMLType) -> list[NDArray[np.generic]]:
-    """Planes of the formats with super-blocks of 256."""
-    rows, n_segments = blocks.shape
-    shape = (rows, n_segments * SEGMENT, BLOCK)
-    if kind == GGMLType.Q6_K:
-        ql = blocks["ql"].reshape(rows, n_segments, 2, 1, 64)
-        low = np.concatenate((ql & 15, ql >> 4), axis=3).reshape(shape)
-        pairs = blocks["qh"].reshape(rows, n_segments, 2, 1, 32)
-        high = (pairs >> np.array([0, 2, 4, 6], np.uint8)[:, np.newaxis] & 3).reshape(rows, shape[1], 2, 4, 4)
-        shifts = np.array([0, 2, 4, 6], np.uint8)[:, np.newaxis]
-        pair_plane = np.bitwise_or.reduce(high << shifts, axis=3)
-        scales = blocks["scales"].reshape(rows, shape[1], 2, 1)
-        return [blocks["d"][..., np.newaxis], scales, pair_plane, _nibble_plane(low)]
-    qs = blocks["qs"].reshape(rows, n_segments, 4, 1, 32)
-    low = np.concatenate((qs & 15, qs >> 4), axis=3).reshape(shape)
-    planes: list[NDArray[np.generic]] = [blocks[name][..., np.newaxis] for name in ("d", "m")]
-    for six_bits in k_scales(blocks["scales"].reshape(-1, 12)):
-        planes.append(six_bits.reshape(rows, shape[1], 1))
-    if kind == GGMLType.Q5_K:
-        qh = blocks["qh"].reshape(rows, n_segments, 1, 32)
-        bits = qh >> np.arange(8, dtype=np.uint8)[:, np.newaxis] & np.uint8(1)
-        planes.append(_bit_plane(bits.reshape(shape)))
-    return [*planes, _nibble_plane(low)]
-
-
-def _nibble_plane(values: U8Array) -> U8Array:
-    """[rows, nb, 32] values 0..15 to [rows, nb, 4, 4] bytes."""
-    rows, n_blocks, _ = values.shape
-    return (values[..., :16] | values[..., 16:] << np.uint8(4)).reshape(rows, n_blocks, 4, 4)
-
-
-def _bit_plane(bits: U8Array) -> U8Array:
-    """[rows, nb, 32] values 0..1 to [rows, nb, 4] bytes."""
-    rows, n_blocks, _ = bits.shape
-    shifts = np.arange(8, dtype=np.uint8)[:, np.newaxis]
-    plane: U8Array = np.bitwise_or.reduce(bits.reshape(rows, n_blocks, 8, 4) << shifts, axis=2)
-    return plane

@@ -9,54 +9,34 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.cpu import pack
 from app.engine.cpu.layout import BLOCK, WIDE, Layer, Matrix
-from app.engine.formats import FORMATS, GGMLType, dequantise, quantise_q4_0
+from app.engine.cpu.library import Entry, Kernels
+from app.engine.cpu.pack import PackedMatrix, Packer
+from app.engine.formats import FORMATS, GGMLType, dequantise
 from app.engine.gguf import GGUFFile
 from app.engine.memory import private_memory
 from app.engine.rope import pairs_to_halves
 from app.engine.spec import ModelSpec
 
-PIECE_BYTES = 1 << 19  # of a file's rows that are read and packed at a time
 TAKE_BYTES = 96 << 10  # of packed weights that a thread takes from a phase's work at a time
 ALIGNMENT = 64
 
 OnProgress = Callable[[int, int], None]
-U8Array = NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class PackedMatrix:
-    """A matrix to pack: `rows` x `columns` of tensor `name`, and where its groups go in the block of weights."""
-
-    name: str
-    kind: GGMLType  # as stored in the file
-    packed_kind: GGMLType
-    rows: int
-    columns: int
-    offset: int
-    head_dim: int  # heads whose rows are put from pairs to halves; 0 for none
-
-    def n_groups(self, lanes: int) -> int:
-        return -(-self.rows // lanes)
-
-    def group_bytes(self, lanes: int) -> int:
-        return lanes * pack.row_bytes(self.packed_kind, self.columns)
 
 
 class PackedWeights:
     """All weights of one model. `layers` and `head` are what the kernels' Ctx.LAYERS and Ctx.HEAD point at."""
 
     def __init__(
-        self, gguf: GGUFFile, spec: ModelSpec, lanes: int, threads: int, *, head_kind: GGMLType | None = None,
+        self, gguf: GGUFFile, spec: ModelSpec, kernels: Kernels, threads: int, *, head_kind: GGMLType | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:  # fmt: skip
         """Read and pack the weights of `gguf`. `head_kind` requantises the LM head (only Q4_0 is known)."""
+        lanes = kernels.isa.lanes
         self._gguf, self._spec, self._lanes = gguf, spec, lanes
         self._keep: list[NDArray[np.generic]] = []  # arrays whose addresses are in the tables
         matrices = self._plan(head_kind)
@@ -66,7 +46,7 @@ class PackedWeights:
         if hasattr(mmap, "MADV_HUGEPAGE"):
             block.madvise(mmap.MADV_HUGEPAGE)
         self._block = np.frombuffer(block, np.uint8)
-        self._pack_all(list(matrices.values()), threads, on_progress)
+        self._pack_all(list(matrices.values()), kernels.pack, threads, on_progress or _say_nothing)
         self.most_piece_groups = max(piece_groups(matrix, lanes) for matrix in matrices.values())
         tables = {key: self._matrix_table(matrix) for key, matrix in matrices.items()}
         self.head: int = tables["head"]
@@ -91,39 +71,19 @@ class PackedWeights:
             offset += -(-size // ALIGNMENT) * ALIGNMENT
         return plan
 
-    def _pack_all(self, matrices: list[PackedMatrix], threads: int, on_progress: OnProgress | None) -> None:
+    def _pack_all(self, matrices: list[PackedMatrix], pack: Entry, threads: int, report: OnProgress) -> None:
+        packer, lanes, block = Packer(self._gguf, pack, self._lanes), self._lanes, self._block.ctypes.data
         total, done = sum(self._gguf.tensors[m.name].n_bytes for m in matrices), 0
-        pieces = [(m, first, last) for m in matrices for first, last in self._pieces(m)]
+
+        def work(piece: tuple[PackedMatrix, int, int]) -> int:
+            matrix, first, last = piece
+            return packer.pack(matrix, first, last, block + matrix.offset + first // lanes * matrix.group_bytes(lanes))
+
+        pieces = [(matrix, *rows) for matrix in matrices for rows in packer.pieces(matrix)]
         with ThreadPoolExecutor(threads) as pool:
-            for n_bytes in pool.map(lambda piece: self._pack_rows(*piece), pieces):
+            for n_bytes in pool.map(work, pieces):
                 done += n_bytes
-                if on_progress is not None:
-                    on_progress(done, total)
-
-    def _pieces(self, matrix: PackedMatrix) -> list[tuple[int, int]]:
-        """Ranges of rows, cut between groups and between heads."""
-        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
-        unit = matrix.head_dim or self._lanes
-        step = max(1, PIECE_BYTES // (row * unit)) * unit
-        return [(first, min(first + step, matrix.rows)) for first in range(0, matrix.rows, step)]
-
-    def _pack_rows(self, matrix: PackedMatrix, first: int, last: int) -> int:
-        """Pack rows first..last; the bytes that were read."""
-        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
-        raw = self._gguf.read(matrix.name, first * row, (last - first) * row).reshape(last - first, row)
-        n_read = raw.nbytes
-        if matrix.packed_kind != matrix.kind:
-            raw = quantise_q4_0(dequantise(raw, matrix.kind, matrix.columns)).reshape(last - first, -1)
-        if matrix.head_dim:
-            order = pairs_to_halves(matrix.head_dim)
-            raw = raw.reshape(-1, matrix.head_dim, row)[:, order].reshape(-1, row)
-        missing = -len(raw) % self._lanes  # rows of zeros fill the last group
-        if missing:
-            raw = np.concatenate((raw, np.zeros((missing, raw.shape[1]), np.uint8)))
-        packed = pack.pack(raw, matrix.packed_kind, self._lanes).reshape(-1)
-        start = matrix.offset + first // self._lanes * matrix.group_bytes(self._lanes)
-        self._block[start : start + packed.size] = packed
-        return n_read
+                report(done, total)
 
     def _matrix_table(self, matrix: PackedMatrix) -> int:
         words = np.zeros(len(Matrix), np.int64)
@@ -193,3 +153,7 @@ def read_rows(gguf: GGUFFile, name: str, rows: NDArray[np.int64]) -> NDArray[np.
     row_bytes = columns // FORMATS[tensor.type].block * FORMATS[tensor.type].n_bytes
     raw = np.stack([gguf.read(name, int(row) * row_bytes, row_bytes) for row in rows])
     return dequantise(raw, tensor.type, columns)
+
+
+def _say_nothing(done: int, total: int) -> None:
+    """Nobody waits."""
