@@ -138,14 +138,8 @@ def measure(path: Path, options: argparse.Namespace) -> None:
         decoder.truncate(options.depth)
         for token in tokens[: GENERATED // 2]:
             clock.step([token], 1)
-    table(
-        "a token of a reply",
-        clock.steps[-options.repetitions * GENERATED // 2 :],
-        1,
-        work,
-        "MB read    GB/s   of the limit",
-        gigabytes,
-    )
+    replies = clock.steps[-options.repetitions * GENERATED // 2 :]
+    table("a token of a reply", replies, 1, work, "MB read    GB/s   of the limit", gigabytes)
     prompts = []
     for _ in range(options.repetitions):
         decoder.truncate(options.depth)
