@@ -19,16 +19,19 @@ ROOT = Path(__file__).resolve().parents[1]
 STREAM_BYTES = 1 << 30  # three times the largest third-level cache that we met
 
 
+def home_of(checkout: Path) -> Path:
+    """A home for each checkout, or two versions would replace each other's compiled kernels."""
+    return CACHE / "homes" / hashlib.sha256(str(checkout).encode()).hexdigest()[:8]
+
+
 class QChat:
     """One instruction set ("" is the best that runs here) of the checkout in `folder`."""
 
     def __init__(
         self, model: Path, threads: int, max_depth: int, *, isa: str = "", name: str = "", folder: Path = ROOT
     ) -> None:
-        # a home for each checkout, or two versions would replace each other's compiled kernels
-        home = CACHE / "homes" / hashlib.sha256(str(folder).encode()).hexdigest()[:8]
         arguments = [str(folder), str(model), str(threads), str(room(max_depth))]
-        self._child = Child("qchat", __file__, arguments, {"QCHAT_ISA": isa, "QCHAT_HOME": str(home)})
+        self._child = Child("qchat", __file__, arguments, {"QCHAT_ISA": isa, "QCHAT_HOME": str(home_of(folder))})
         self.name = name or f"qchat {self._child.ready['isa']}"
 
     def measure(self, depth: int) -> Speeds:

@@ -9,6 +9,7 @@ off. Medians over the steps, and the best tenth of them, which on a busy machine
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import defaultdict
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from participant import GENERATED, PROMPT, room
-from peer_qchat import ROOT, QChat
+from peer_qchat import ROOT, QChat, home_of
 from peers import add_common_options, resolve
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=0, help="tokens that are in the cache before")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    os.environ["QCHAT_HOME"] = str(home_of(ROOT))
     for model in options.models:
         measure(resolve(model), options)
 
