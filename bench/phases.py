@@ -3,22 +3,24 @@
     python bench/phases.py MODEL ... [--threads 2] [--repetitions 5] [--depth N]
 
 Phases are run one by one, summed over the layers. A call takes some microseconds itself; those are measured and taken
-off. Medians over the steps, and the best tenth of them, which on a busy machine comes nearer to the truth.
+off. Each call counts with its median over the repetitions, and with the best tenth of them, which comes nearer to the
+truth on a busy machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from participant import GENERATED, PROMPT, room
 from peer_qchat import ROOT, QChat, home_of
 from peers import add_common_options, resolve
@@ -54,31 +56,36 @@ class NoTrace:
 
 
 class Clock:
-    """Seconds of each phase of each step."""
+    """Seconds of each call of each step."""
 
     def __init__(self, model: LoadedModel) -> None:
         self._decoder = cast(Any, model.decoder)
         self._run: Callable[[int, int], None] = self._decoder._run
-        self._last = model.spec.n_layers * 5
-        self.steps: list[dict[str, float]] = []
+        self._calls: list[float] = []
         self._decoder._tracer, self._decoder._run = NoTrace(), self._timed
-        empty = sorted(self._seconds(lambda: self._run(0, 0)) for _ in range(2000))
-        self.call_s = empty[len(empty) // 2]
+        self.call_s = statistics.median(_seconds(lambda: self._run(0, 0)) for _ in range(2000))
 
-    def step(self, tokens: list[int], n_logits: int) -> None:
-        self.steps.append(defaultdict(float))
-        total = self._seconds(lambda: self._decoder.forward(tokens, n_logits))
-        self.steps[-1]["around"] = total - sum(self.steps[-1].values()) - (self._last + 1) * self.call_s
+    def step(self, tokens: list[int], n_logits: int) -> list[float]:
+        """Of one step: every phase of every layer, the head, and what is around them in Python."""
+        self._calls = []
+        total = _seconds(lambda: self._decoder.forward(tokens, n_logits))
+        around = total - sum(self._calls)
+        return [seconds - self.call_s for seconds in self._calls] + [around]
 
     def _timed(self, first: int, end: int) -> None:
-        seconds = self._seconds(lambda: self._run(first, end))
-        self.steps[-1]["head" if first == self._last else NAMES[first % 5]] += seconds - self.call_s
+        self._calls.append(_seconds(lambda: self._run(first, end)))
 
-    @staticmethod
-    def _seconds(work: Callable[[], object]) -> float:
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def by_phase(seconds: NDArray[np.float64]) -> dict[str, float]:
+    """What belongs to each phase, of [..., calls of a step], summed."""
+    sums = {name: float(seconds[..., i:-2:5].sum()) for i, name in enumerate(NAMES[:5])}
+    return sums | {"head": float(seconds[..., -2].sum()), "around": float(seconds[..., -1].sum())}
 
 
 def work_of(model: LoadedModel) -> dict[str, Work]:
@@ -93,19 +100,14 @@ def work_of(model: LoadedModel) -> dict[str, Work]:
 
 
 def table(
-    title: str, steps: Iterable[dict[str, float]], tokens: int, work: dict[str, Work], column: str,
-    rate: Callable[[str, Work, float], str],
-) -> None:  # fmt: skip
-    """`rate(phase, work, seconds)` says how near the best tenth of `phase` comes to its limit."""
-    steps = list(steps)
-    print(f"{title:24} {'ms, median':>10} {'best':>8}  {column}")
-    sums = [0.0, 0.0]
-    for phase in PARTS:
-        values = np.array([step[phase] for step in steps]) / tokens * 1e3
-        median, best = np.percentile(values, (50, 10))
-        sums = [sums[0] + median, sums[1] + best]
-        print(f"  {phase:22} {median:10.3f} {best:8.3f}  {rate(phase, work[phase], best / 1e3)}")
-    print(f"  {'all':22} {sums[0]:10.3f} {sums[1]:8.3f}  a token")
+    title: str, column: str, tokens: int, seconds: NDArray[np.float64], rate: Callable[[str, float], str]
+) -> None:
+    """`seconds` [repetitions, ..., calls of a step]; `rate(phase, best seconds a token)` ends a line."""
+    median, best = (by_phase(np.percentile(seconds, part, axis=0) / tokens) for part in (50, 10))
+    print(f"{title:24} {'median':>8} {'best':>8}  {column}")
+    for name in NAMES:
+        print(f"  {name:22} {median[name] * 1e3:8.3f} {best[name] * 1e3:8.3f}  {rate(name, best[name])}")
+    print(f"  {'all':22} {sum(median.values()) * 1e3:8.3f} {sum(best.values()) * 1e3:8.3f}")
 
 
 def measure(path: Path, options: argparse.Namespace) -> None:
@@ -121,33 +123,29 @@ def measure(path: Path, options: argparse.Namespace) -> None:
     print(f"\n{path.name}, {model.isa}, {options.threads} threads, depth {options.depth}")
     print(f"memory limit {limit:.1f} GB/s (best of {options.repetitions}); a call takes {clock.call_s * 1e6:.1f} us")
 
-    def read(end: int) -> None:
-        for first in range(decoder.length, end, decoder.chunk):
-            part = tokens[first : min(first + decoder.chunk, end)]
-            clock.step(part, 1 if first + len(part) == end else 0)
+    def read(end: int) -> list[list[float]]:
+        starts = range(decoder.length, end, decoder.chunk)
+        return [clock.step(tokens[i : min(i + decoder.chunk, end)], int(i + decoder.chunk >= end)) for i in starts]
 
-    def gigabytes(_: str, work: Work, seconds: float) -> str:
-        speed = work.n_bytes / 1e9 / seconds if seconds > 0 else 0.0
-        return f"{work.n_bytes / 1e6:8.1f} {speed:7.1f} {speed / limit:7.0%}" if work.n_bytes else ""
+    def gigabytes(phase: str, seconds: float) -> str:
+        n_bytes = work[phase].n_bytes
+        return f"{n_bytes / 1e6:8.1f} {n_bytes / 1e9 / seconds:7.1f} {n_bytes / 1e9 / seconds / limit:7.0%}" * (
+            n_bytes > 0
+        )
 
-    def products(phase: str, work: Work, seconds: float) -> str:
-        amount = work.products / (PROMPT if phase == "head" else 1)  # one row of a prompt goes through the head
-        return f"{amount / seconds / 1e9:8.0f}" if amount and seconds > 0 else ""
+    def products(phase: str, seconds: float) -> str:
+        count = work[phase].products / (PROMPT if phase == "head" else 1)  # one row of a prompt goes through the head
+        return f"{count / 1e9 / seconds:8.0f}" if count else ""
 
     read(options.depth)
+    replies, prompts = [], []
     for _ in range(options.repetitions):
         decoder.truncate(options.depth)
-        for token in tokens[: GENERATED // 2]:
-            clock.step([token], 1)
-    replies = clock.steps[-options.repetitions * GENERATED // 2 :]
-    table("a token of a reply", replies, 1, work, "MB read    GB/s   of the limit", gigabytes)
-    prompts = []
-    for _ in range(options.repetitions):
+        prompts.append(read(options.depth + PROMPT))
         decoder.truncate(options.depth)
-        before = len(clock.steps)
-        read(options.depth + PROMPT)
-        prompts.append({phase: sum(step[phase] for step in clock.steps[before:]) for phase in PARTS})
-    table(f"a token of {PROMPT}", prompts, PROMPT, work, "10^9 multiply-adds a second", products)
+        replies += [clock.step([token], 1) for token in tokens[:GENERATED]]
+    table("ms a token, replying", "MB read    GB/s   of the limit", 1, np.array(replies), gigabytes)
+    table(f"ms a token of {PROMPT}", "10^9 multiply-adds a second", PROMPT, np.array(prompts), products)
     model.close()
 
 
