@@ -26,6 +26,7 @@ from app.ui.markdown.model import Code, Item, Quote, Spaced
 from app.ui.markdown.palette import Palette
 from app.ui.markdown.stream import MarkdownStream
 from app.ui.markdown.wrap import Row
+from app.ui.widgets.one_layout import OneLayout
 
 # With one of these set, Textual's own painting of boxes has work to do.
 _EFFECTS = ("tint", "hatch", "text_opacity", "outline_top", "outline_right", "outline_bottom", "outline_left")
@@ -44,7 +45,7 @@ class CodeBlock:
     text: str
 
 
-class MarkdownBody(Widget):
+class MarkdownBody(OneLayout, Widget):
     """Markdown that can grow. `append` costs as much as the unfinished end of the text, whatever stands before it."""
 
     DEFAULT_CSS = """
@@ -65,6 +66,8 @@ class MarkdownBody(Widget):
         self._palette: Palette | None = None
         self._background = TRANSPARENT  # that rows were last drawn on
         self._strips: LRUCache[int, Strip] = LRUCache(1024)  # rows without a selection, by index
+        self._finished: LRUCache[int, Strip] = LRUCache(256)  # of them, filtered and cropped
+        self._finished_for: object = None  # by which filters and where
 
     @property
     def source(self) -> str:
@@ -98,8 +101,9 @@ class MarkdownBody(Widget):
             return
         height = len(self._flow.rows)
         changed = self._flow.update(self._stream)
-        for y in [y for y in self._strips.keys() if y >= changed]:  # noqa: SIM118 - not a dict
-            self._strips.discard(y)
+        for cache in (self._strips, self._finished):
+            for y in [y for y in cache.keys() if y >= changed]:  # noqa: SIM118 - not a dict
+                cache.discard(y)
         rows = len(self._flow.rows)
         self.refresh(Region(0, changed, self._flow.width, max(1, rows - changed)), layout=rows != height)
 
@@ -155,13 +159,26 @@ class MarkdownBody(Widget):
         if self.styles.gutter or self.opacity != 1 or self.styles.has_any_rules(*_EFFECTS):
             return super().render_lines(crop)
         filters = self.get_line_filters()
+        finished = self._finished_rows((tuple(filters), crop.column_span, self.content_size.width))
         strips = []
         for y in crop.line_range:
-            strip = self.render_line(y)
-            for line_filter in filters:
-                strip = strip.apply_filter(line_filter, background)
-            strips.append(strip.crop(*crop.column_span))
+            strip = finished.get(y)
+            if strip is None:
+                strip = self.render_line(y)
+                for line_filter in filters:
+                    strip = strip.apply_filter(line_filter, background)
+                strip = strip.crop(*crop.column_span)
+                finished[y] = strip
+            strips.append(strip)
         return strips
+
+    def _finished_rows(self, how: object) -> LRUCache[int, Strip]:
+        """The rows of the last picture that may be used again; a selection is in none of them."""
+        selected = self.is_attached and self.text_selection is not None
+        if selected or how != self._finished_for:
+            self._finished.clear()
+        self._finished_for = None if selected else how
+        return self._finished
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """What a selection copies: the text, without borders, indents and the breaks at which lines were wrapped."""
@@ -177,10 +194,12 @@ class MarkdownBody(Widget):
     def _forget_colours(self) -> None:
         self._palette = None
         self._strips.clear()
+        self._finished.clear()
 
     def _forget(self) -> None:
         self._flow = None
         self._strips.clear()
+        self._finished.clear()
 
     def _rows(self, width: int) -> list[Row]:
         if self._flow is None or self._flow.width != width:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from textual.containers import Vertical
 
+from app.ui.widgets.one_layout import OneLayout
 
-class Blank(Vertical):
+
+class Blank(OneLayout, Vertical):
     """Lays out its children one below the other, unless its CSS says `layout: horizontal`."""
 
     BLANK = True

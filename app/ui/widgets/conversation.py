@@ -16,13 +16,14 @@ from textual.widgets import Static
 from app.chat.conversation import Message
 from app.ui.widgets.blank import Blank
 from app.ui.widgets.message import MessageView
+from app.ui.widgets.one_layout import OneLayout
 
 WINDOW, STEP = 30, 10  # messages
 
 Place = Callable[[Message], tuple[int, int]]
 
 
-class ConversationView(VerticalScroll, can_focus=False):
+class ConversationView(OneLayout, VerticalScroll, can_focus=False):
     """Shows a path of messages. `place` tells which branch a message is of how many."""
 
     BLANK = True

@@ -23,6 +23,7 @@ from app.cli.terminal import escape_controls
 from app.templates.reply import ToolCall
 from app.ui.keymap import bindings
 from app.ui.names import shown_model
+from app.ui.widgets.one_layout import OneLayout
 from app.ui.widgets.thinking import ThinkingPane
 from app.ui.widgets.tool_call import ToolCallPane
 
@@ -39,7 +40,7 @@ _ENDS: Mapping[State, str] = {
 }
 
 
-class MessageView(Vertical, can_focus=True):
+class MessageView(OneLayout, Vertical, can_focus=True):
     """The view of `message`; `place` is which branch it is of how many, from 1."""
 
     BINDINGS = bindings("message")
