@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float64]  # whole numbers, 0 .. 2^32
 
 WEIGHT_BITS = 32  # the best token weighs 2^32
@@ -54,10 +55,10 @@ def reached_by(scores: Floats, k: int) -> float:
     return float(np.partition(maxima, columns - k)[columns - k])
 
 
-def top_k(scores: Floats, k: int) -> Integers:
-    """Indices, ascending, of the `k` best scores (1 <= k <= len); of equal scores the first ones."""
+def top_k(scores: Floats, k: int) -> Mask:
+    """Which are the `k` best scores (1 <= k <= len); of equal scores the first ones."""
     bar = np.partition(scores, len(scores) - k)[len(scores) - k]  # the k-th best score
-    return _first_from(scores, bar, k)
+    return _first_from(bar, scores, k)
 
 
 def softmax_weights(scores: Floats, best: float, temperature: float, out: Weights) -> Weights:
@@ -83,39 +84,35 @@ def softmax_weights(scores: Floats, best: float, temperature: float, out: Weight
     return out[: len(scores)]
 
 
-def top_p(weights: Weights, p: float) -> Integers:
-    """Indices, ascending, of the fewest heaviest tokens whose weights reach `p` of the sum; of equals the first."""
-    total = int(weights.sum())
-    need = int(p * total)
-    # Tokens lighter than an equal share of what may be left out hold less than that together: none of them is needed.
-    heavy = np.flatnonzero(weights >= (total - need) // len(weights))
-    bar, count = _fewest_heaviest(weights[heavy], need)
-    return heavy[_first_from(weights[heavy], bar, count)]
+def top_p(weights: Weights, p: float, room: Weights) -> Mask:
+    """Which are the fewest heaviest tokens whose weights reach `p` of the sum; of equals the first.
 
-
-def _fewest_heaviest(weights: Weights, need: int) -> tuple[float, int]:
-    """How many weights reach the sum `need`, the heaviest first, and the lightest of these. Reorders `weights`."""
-    count = 0
-    while len(weights) > _SORT_BLOCK:  # halve what the last one is among
-        middle = len(weights) // 2
-        weights.partition(middle)
-        upper = int(weights[middle:].sum())
+    `room` is at least as long as `weights`, and overwritten.
+    """
+    rest = room[: len(weights)]  # among them is the lightest that is needed; the heavier ones are counted
+    np.copyto(rest, weights)
+    need, count = int(p * int(weights.sum())), 0
+    while len(rest) > _SORT_BLOCK:
+        middle = len(rest) // 2
+        rest.partition(middle)
+        upper = int(rest[middle:].sum())
         if upper >= need:
-            weights = weights[middle:]
+            rest = rest[middle:]
         else:
-            count += len(weights) - middle
             need -= upper
-            weights = weights[:middle]
-    falling = np.sort(weights)[::-1]
+            count += len(rest) - middle
+            rest = rest[:middle]
+    falling = np.sort(rest)[::-1]
     last = int(np.searchsorted(np.cumsum(falling), need))
-    return float(falling[last]), count + last + 1
+    return _first_from(falling[last], weights, count + last + 1)
 
 
-def _first_from(values: Floats | Weights, bar: float, count: int) -> Integers:
-    """Indices, ascending, of `count` values: those above `bar`, and the first of those equal to it."""
-    indices = np.flatnonzero(values >= bar)
-    level = np.flatnonzero(values[indices] == bar)
-    return np.delete(indices, level[len(level) - len(indices) + count :])
+def _first_from(bar: np.floating, values: Floats | Weights, count: int) -> Mask:
+    """Which are the `count` values that lie above `bar`, or equal it and come first."""
+    chosen = values > bar
+    level = np.flatnonzero(values == bar)
+    chosen[level[: count - np.count_nonzero(chosen)]] = True
+    return chosen
 
 
 def pick(weights: Weights, bits: int) -> int:

@@ -103,13 +103,13 @@ def _check_whole(name: str, value: object, low: int, high: int | None, hint: str
 class Sampler:
     """Draws tokens by one set of parameters. Its only state is the seed: the parameters' own, or a random one.
 
-    An array of the vocabulary's size is kept for the next draw: fresh memory costs more than the arithmetic in it.
+    It keeps two arrays of the vocabulary's size from draw to draw: fresh memory costs more than the arithmetic in it.
     """
 
     def __init__(self, params: SamplingParams) -> None:
         self.params = params
         self.seed = secrets.randbits(64) if params.seed is None else params.seed
-        self._weights: Weights = np.empty(0)
+        self._room = np.empty((2, 0))
 
     def draw(self, logits: Floats, position: int, history: Sequence[int]) -> int:
         """The token for `position` (its index in the sequence), given `logits` [vocab] and the tokens before it.
@@ -140,7 +140,10 @@ class Sampler:
         return scores
 
     def _candidates(self, scores: Floats, best: float) -> tuple[Integers, Weights]:
-        """The tokens that may be drawn, in id order, and their weights, after temperature, top-k, top-p and min-p."""
+        """Tokens in id order, and their weights after temperature, top-k, top-p and min-p: 0 for what these leave out.
+
+        The weights are overwritten by the next draw.
+        """
         params = self.params
         depth = CUT  # temperatures below the best score; what lies deeper would weigh nothing
         if params.min_p > 0.0 and params.top_p == 1.0:  # top-p needs the sum of all
@@ -151,19 +154,14 @@ class Sampler:
         ids = np.flatnonzero(scores >= bar)
         if 0 < params.top_k < len(ids):
             ids = ids[top_k(scores[ids], params.top_k)]
-        weights = softmax_weights(scores[ids], best, params.temperature, self._room(len(scores)))
+        if self._room.shape[1] < len(scores):
+            self._room = np.empty((2, len(scores)))
+        weights = softmax_weights(scores[ids], best, params.temperature, out=self._room[0])
         if params.top_p < 1.0:
-            kept = top_p(weights, params.top_p)
-            ids, weights = ids[kept], weights[kept]
+            weights *= top_p(weights, params.top_p, self._room[1])
         if params.min_p > 0.0:
-            kept = np.flatnonzero(weights >= params.min_p * 2.0**WEIGHT_BITS)
-            ids, weights = ids[kept], weights[kept]
+            weights *= weights >= params.min_p * 2.0**WEIGHT_BITS
         return ids, weights
-
-    def _room(self, length: int) -> Weights:
-        if len(self._weights) < length:
-            self._weights = np.empty(length)
-        return self._weights
 
 
 # What the authors of a family recommend. Sources, in order: the cards of Qwen/Qwen3-* ("Best Practices");
