@@ -172,7 +172,7 @@ def _make_chat(home: Path, count: int) -> str:
         role = "assistant" if number % 2 else "user"
         messages.append(new_message(messages[-1].id if messages else None, role, body))
     store = Store.open(home / "data" / "sessions.db", lambda _: None)
-    store.add(session, messages)
+    store.add([(session, messages)])
     store.close()
     return session.id
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from app.chat import rows, schema
+from app.chat.bulk import add_messages
 from app.chat.pages import FoundRow, read_rows
 from app.errors import printable
 
@@ -178,7 +179,7 @@ def _build(path: Path, sessions: Sequence[rows.Row], messages: Sequence[rows.Row
         schema.create(connection)
         with schema.transaction(connection):
             connection.executemany(rows.ADD_SESSION, sessions)
-            connection.executemany(rows.ADD_MESSAGE, messages)
+            add_messages(connection, messages)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     new.replace(path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.chat import rows
+from app.chat.bulk import Report, silent
 from app.chat.conversation import Message, Session, new_message, new_session
 from app.chat.export import FORMAT, VERSION
 from app.chat.store import Store
@@ -27,38 +28,45 @@ class Imported:
     renumbered: bool
 
 
-def import_json(store: Store, text: str, name: str) -> list[Imported]:
-    """Add the chats of a JSON export to `store`; nothing that is there is changed or replaced.
+def import_json(store: Store, text: str, name: str, report: Report = silent) -> list[Imported]:
+    """Add the chats of a JSON export to `store`, all of them or none; nothing that is there is changed or replaced.
 
-    A chat whose id is taken becomes a new one, with new ids; one of a file of unsaved messages is added to the chat
-    that it belongs to. `name` is what messages call the file. Raises UsageError for a file that is not ours.
+    A chat whose id is taken becomes a new one, with new ids. What a file of unsaved messages has of a chat that is
+    here goes into that chat. `name` is what messages call the file. `report` hears how far a large one is; what it
+    raises takes everything back. Raises UsageError for a file that is not ours.
     """
     document = _document(text, printable(name, 200))
     chats = [_chat(chat, printable(name, 200)) for chat in document["chats"]]  # all are read before one is added
-    return [_import_chat(store, session, messages, document.get("partial") is True) for session, messages in chats]
+    here = {summary.session.id: summary.session for summary in store.sessions()} if document.get("partial") else {}
+    outcomes = []
+    new: list[tuple[Session, Sequence[Message]]] = []
+    taken: set[str] = set()  # by chats of this file
+    for session, messages in chats:
+        if session.id in here:
+            outcomes.append(_complete(store, here[session.id], messages))
+            continue
+        ids = {session.id, *(message.id for message in messages)}
+        renumbered = not taken.isdisjoint(ids) or bool(store.known(ids))
+        new.append(_renumbered(session, messages) if renumbered else (session, messages))
+        taken |= ids
+        outcomes.append(Imported(new[-1][0], len(messages), renumbered))
+    store.add(new, report)
+    return outcomes
 
 
-def _import_chat(store: Store, session: Session, messages: Sequence[Message], partial: bool) -> Imported:
-    if partial:
-        for summary in store.sessions():
-            if summary.session.id == session.id:
-                return _complete(store, summary.session, messages)
-    if not store.knows([session.id, *(message.id for message in messages)]):
-        store.add(session, messages)
-        return Imported(session, len(messages), False)
+def _renumbered(session: Session, messages: Sequence[Message]) -> tuple[Session, Sequence[Message]]:
+    """The same chat with ids that nothing has yet; they sort as the old ones do."""
     in_order = sorted(message.id for message in messages)
     ids = dict(zip(in_order, sorted(new_message(None, "user", "").id for _ in in_order), strict=True))
     copies = [replace(m, id=ids[m.id], parent_id=ids.get(m.parent_id or "")) for m in messages]
-    copy = replace(session, id=new_session().id, leaf_id=ids.get(session.leaf_id or ""))
-    store.add(copy, copies)
-    return Imported(copy, len(copies), True)
+    return replace(session, id=new_session().id, leaf_id=ids.get(session.leaf_id or "")), copies
 
 
 def _complete(store: Store, session: Session, messages: Sequence[Message]) -> Imported:
     """Add what `session` lacks; another version of a message that it has becomes a branch beside that message."""
     here = {message.id: message for message in store.messages(session.id)}
     new_ids: dict[str, str] = {}
-    added = 0
+    lacking = []
     for message in sorted(messages, key=lambda m: m.id):
         known = here.get(message.id)
         if known is not None and (known.content, known.thinking) == (message.content, message.thinking):
@@ -66,9 +74,9 @@ def _complete(store: Store, session: Session, messages: Sequence[Message]) -> Im
         if known is not None:
             new_ids[message.id] = new_message(None, message.role, "").id
         parent_id = new_ids.get(message.parent_id or "", message.parent_id)
-        store.put_message(session.id, replace(message, id=new_ids.get(message.id, message.id), parent_id=parent_id))
-        added += 1
-    return Imported(session, added, False)
+        lacking.append(replace(message, id=new_ids.get(message.id, message.id), parent_id=parent_id))
+    store.put_messages(session.id, lacking)
+    return Imported(session, len(lacking), False)
 
 
 def _document(text: str, name: str) -> Mapping[str, Any]:

@@ -17,14 +17,21 @@ MESSAGE_COLUMNS = (
     "id, session_id, parent_id, role, state, model, created, saved, timing, notices, tool_calls, content, thinking"
 )
 ADD_SESSION = f"INSERT INTO session ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-ADD_MESSAGE = f"INSERT INTO message ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+MESSAGE_VALUES = MESSAGE_COLUMNS.count(",") + 1
+
+
+def add_messages(count: int) -> str:
+    """The statement that inserts so many messages."""
+    one = f"({', '.join('?' * MESSAGE_VALUES)})"
+    return f"INSERT INTO message ({MESSAGE_COLUMNS}) VALUES {', '.join([one] * count)}"
+
 
 # Repeating either is harmless. A title that a person gave is not replaced by one that another window made up.
 PUT_SESSION = f"""{ADD_SESSION} ON CONFLICT (id) DO UPDATE SET
     title = iif(titled_by_person AND NOT excluded.titled_by_person, title, excluded.title),
     titled_by_person = max(titled_by_person, excluded.titled_by_person),
     updated = max(updated, excluded.updated), leaf_id = excluded.leaf_id, settings = excluded.settings"""
-PUT_MESSAGE = f"""{ADD_MESSAGE} ON CONFLICT (id) DO UPDATE SET
+PUT_MESSAGE = f"""{add_messages(1)} ON CONFLICT (id) DO UPDATE SET
     state = excluded.state, model = excluded.model, saved = excluded.saved, timing = excluded.timing,
     notices = excluded.notices, tool_calls = excluded.tool_calls, content = excluded.content,
     thinking = excluded.thinking"""

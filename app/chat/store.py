@@ -10,11 +10,11 @@ from __future__ import annotations
 import sqlite3
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.chat import rows
+from app.chat import bulk, rows
 from app.chat.conversation import Message, Session
 from app.chat.damage import Notify
 from app.chat.database import Database
@@ -100,6 +100,10 @@ class Store:
 
     def put_message(self, session_id: str, message: Message) -> None:
         """Add the message, or replace the one with its id. SessionNotFoundError if the chat is not in the file."""
+        self.put_messages(session_id, [message])
+
+    def put_messages(self, session_id: str, messages: Iterable[Message]) -> None:
+        """`put_message` for several, all of them or none."""
         now = time.time()
 
         def put(connection: sqlite3.Connection) -> None:
@@ -108,24 +112,28 @@ class Store:
             ).rowcount
             if not touched:
                 raise SessionNotFoundError(f"the chat {printable(session_id)} is no longer in {self._database.shown}")
-            connection.execute(rows.PUT_MESSAGE, rows.message_row(session_id, message, now))
+            connection.executemany(rows.PUT_MESSAGE, [rows.message_row(session_id, each, now) for each in messages])
 
         self._database.write(put)
 
-    def add(self, session: Session, messages: Iterable[Message]) -> None:
-        """Add a whole chat, all of it or nothing; `session.updated` stays as it is. StoreError if an id is taken."""
-        message_rows = [rows.message_row(session.id, message, message.created) for message in messages]
+    def add(self, chats: Iterable[tuple[Session, Sequence[Message]]], report: bulk.Report = bulk.silent) -> None:
+        """Add whole chats, all of them or nothing; `updated` stays as it is. StoreError if an id is taken.
+
+        `report` hears how far it is, unless that is soon done; what it raises takes everything back.
+        """
+        chats = list(chats)
+        message_rows = [rows.message_row(session.id, m, m.created) for session, messages in chats for m in messages]
 
         def insert(connection: sqlite3.Connection) -> None:
-            connection.execute(rows.ADD_SESSION, rows.session_row(session))
-            connection.executemany(rows.ADD_MESSAGE, message_rows)
+            connection.executemany(rows.ADD_SESSION, [rows.session_row(session) for session, _ in chats])
+            bulk.add_messages(connection, message_rows, report)
 
         self._database.write(insert)
 
-    def knows(self, ids: Iterable[str]) -> bool:
-        """Whether any of `ids` is that of a chat or a message, also of a deleted one."""
+    def known(self, ids: Iterable[str]) -> set[str]:
+        """Those of `ids` that a chat or a message has, also a deleted one."""
         query = "SELECT EXISTS (SELECT 1 FROM session WHERE id = ?1) OR EXISTS (SELECT 1 FROM message WHERE id = ?1)"
-        return self._database.run(lambda c: any(c.execute(query, (one,)).fetchone()[0] for one in ids))
+        return self._database.run(lambda c: {one for one in ids if c.execute(query, (one,)).fetchone()[0]})
 
     def messages(self, session_id: str) -> list[Message]:
         """Every message of the chat, of all branches, the oldest first."""

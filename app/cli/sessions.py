@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from app.chat.importer import import_json
 from app.chat.store import Store
 from app.chat.text import well_formed
 from app.cli import suggest
+from app.cli.progress import ProgressLine
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
 from app.errors import QChatError, UsageError, printable
@@ -159,15 +161,15 @@ def export(chat: str, output: str | None, as_json: bool, thinking: bool, force: 
 def import_file(file: str, as_json: bool) -> None:
     """Add the chats of a JSON export, or of a file of unsaved messages. "-" reads stdin.
 
-    Nothing that is there is changed: a chat whose id is taken becomes a new one.
+    Nothing that is there is changed: a chat whose id is taken becomes a new one. What is stopped adds nothing.
     """
     try:
         with click.open_file(file, "rb") as source:
             text = source.read().decode("utf-8-sig", "replace")
     except OSError as error:
         raise UsageError(f"cannot read {printable(file, 300)}: {error.strerror}") from error
-    with _open_store() as store:
-        imported = import_json(store, text, "stdin" if file == "-" else file)
+    with _open_store() as store, ProgressLine() as progress:
+        imported = import_json(store, text, "stdin" if file == "-" else file, partial(progress, "importing"))
     if as_json:
         write_json([_facts(one.session) | {"added": one.added, "renumbered": one.renumbered} for one in imported])
     else:

@@ -29,7 +29,7 @@ def chats(path: Path) -> dict[str, list[Message]]:
     for number in range(20):
         texts = [f"chat {number} message {index} " + "long ä " * (2000 if index == 5 else 20) for index in range(10)]
         session, messages = chat(f"chat {number}", *texts)
-        store.add(session, messages)
+        store.add([(session, messages)])
         saved[session.id] = messages
     store.close()
     return saved
@@ -138,7 +138,7 @@ def test_a_few_bad_bytes_inside_a_message_are_told_of(path: Path, told: list[str
     store = Store.open(path, pytest.fail)
     session, messages = chat("t", "q", "long ä " * 5, "q2")
     messages[1] = replace(messages[1], timing={"decode_s": 1.25}, notices=("a notice",))
-    store.add(session, messages)
+    store.add([(session, messages)])
     store.close()
     content = path.read_bytes()
     assert content.count(b"long \xc3\xa4 " * 5) == 1
@@ -156,7 +156,7 @@ def test_a_few_bad_bytes_inside_a_message_are_told_of(path: Path, told: list[str
 def test_bad_bytes_in_the_settings_of_a_chat_cost_only_those(path: Path, told: list[str]) -> None:
     store = Store.open(path, pytest.fail)
     session, messages = chat("t", "q")
-    store.add(replace(session, settings={"system": "be kind"}), messages)
+    store.add([(replace(session, settings={"system": "be kind"}), messages)])
     store.close()
     path.write_bytes(path.read_bytes().replace(b'{"system"', b"\0\0\0\0\0\0\0\0\0"))
     store = Store.open(path, told.append)
@@ -259,13 +259,14 @@ def test_whatever_stands_in_a_leaf_reading_goes_on() -> None:
 def test_the_log_of_a_damaged_file_is_read_once_and_not_played_into_the_new_one(
     path: Path, chats: dict[str, list[Message]], told: list[str], tmp_path: Path
 ) -> None:
+    number = page_of(path, "message", 13)  # before there is a log: looking for the page would play it into the file
     with closing(Store.open(path, pytest.fail)) as store:
         session, messages = put(store, "in the log", *["x" * 500] * 30)
         copy = tmp_path / "copy" / "sessions.db"
         copy.parent.mkdir()
         damage.log_file(copy).write_bytes(damage.log_file(path).read_bytes())
         copy.write_bytes(path.read_bytes())
-    overwrite(copy, page_of(copy, "message", 13), b"\0")
+    overwrite(copy, number, b"\0")
     with closing(Store.open(copy, told.append)) as store:
         read_all(store)
         assert store.messages(session.id) == messages and len(store.sessions()) == 21

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from app.chat.conversation import Session, new_message
+from app.chat.conversation import Message, Session, new_message
 from app.chat.export import safe_file_name, to_json, to_markdown, write_new, write_private
 from app.chat.importer import import_json
 from app.chat.store import Store
@@ -200,3 +200,45 @@ def test_halves_of_characters_in_a_file_are_mended(store: Store) -> None:
     import_json(store, broken(content="\ud83d", title="\ud83d\udc3a", id="\udc3a"), "x")
     (listed,) = store.sessions()
     assert (listed.session.title, listed.preview) == ("🐺", "\ufffd")
+
+
+def many(count: int, size: int) -> tuple[Session, list[Message]]:
+    """A chat of `count` messages of `size` characters, each with a word of its own at the end."""
+    return chat("many", *[("words " * (size // 6)) + f"unique{number:05}" for number in range(count)])
+
+
+def test_a_large_import_says_how_far_it_is_and_can_be_searched(store: Store) -> None:
+    session, messages = many(60, 50_000)
+    told: list[tuple[int, int]] = []
+    text = to_json([chat("first", "q"), (session, messages)])
+    import_json(store, text, "x", lambda done, total: told.append((done, total)))
+    size = 1 + sum(len(message.content) for message in messages)
+    assert [total for _, total in told] == [size] * 3  # a batch a megabyte, and nothing at the end
+    assert told == sorted(told) and 0.25 < told[0][0] / size < 0.34 and told[-1][0] < size
+    assert store.messages(session.id) == messages
+    assert [hit.message_id for hit in store.search("unique00059")] == [messages[59].id]
+    assert len(store.search("words", 100)) == 60
+    import_json(store, to_json([chat("small", "q", "a")]), "x", pytest.fail)
+
+
+def test_an_import_that_is_stopped_leaves_nothing(store: Store) -> None:
+    put(store, "here", "unique00000 too")
+    session, messages = many(60, 50_000)
+
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_json(store, to_json([chat("first", "q"), (session, messages)]), "x", stop)
+    assert [one.session.title for one in store.sessions()] == ["here"]
+    assert len(store.search("unique00000")) == 1
+    (outcome,) = import_json(store, to_json([(session, messages)]), "x")
+    assert (outcome.added, outcome.renumbered) == (60, False)
+
+
+def test_two_chats_of_a_file_with_one_id_both_come_in(store: Store) -> None:
+    session, messages = chat("twice", "q", "a")
+    first, second = import_json(store, to_json([(session, messages), (session, messages)]), "x")
+    assert (first.renumbered, second.renumbered) == (False, True)
+    for one in (first, second):
+        assert [message.content for message in store.messages(one.session.id)] == ["q", "a"]

@@ -91,7 +91,7 @@ def test_what_is_put_is_saved_in_order_and_can_be_read(path: Path) -> None:
             assert await one.saver.flush(5) and one.saver.unsaved == 0
             assert one.states == []
             with pytest.raises(StoreError):
-                await one.saver.run(lambda store: store.add(session, messages))
+                await one.saver.run(lambda store: store.add([(session, messages)]))
 
     asyncio.run(run())
     assert read(path, session.id) == ["q", "a", "q2"]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from app.chat import rows
+from app.chat.bulk import add_messages
 from app.chat.conversation import Message, Session, new_message, new_session
 from app.chat.store import Store
 from app.errors import SessionNotFoundError, StoreError, UsageError
@@ -178,14 +179,15 @@ def test_a_message_for_a_chat_that_was_removed_is_refused(store: Store) -> None:
 
 def test_a_whole_chat_is_added_or_nothing(store: Store) -> None:
     session, messages = chat("t", "q", "a")
-    store.add(session, messages)
+    store.add([(session, messages)])
     assert store.session("last") == session  # with the time at which it was last used
     assert store.messages(session.id) == messages
     other, other_messages = chat("other", "q")
     with pytest.raises(StoreError):
-        store.add(other, [*other_messages, messages[0]])
+        store.add([(other, [*other_messages, messages[0]])])
     assert [s.session.title for s in store.sessions()] == ["t"]
-    assert store.knows([messages[1].id]) and store.knows([session.id]) and not store.knows([other.id, "x"])
+    ids = {session.id, messages[1].id}
+    assert store.known([*ids, other.id, "x"]) == ids
 
 
 def test_halves_of_characters_are_mended_before_they_reach_the_file(store: Store) -> None:
@@ -233,7 +235,7 @@ def test_saving_in_a_long_chat_costs_at_most_twice_that_in_a_short_one(store: St
     """S07: 5,000 messages and 50 MB against 10 messages; the list and the chat itself open fast."""
     short, _ = put(store, "short", *["q"] * 10)
     long, messages = chat("long", *["some words of a reply " * 15] * 5000)
-    store.add(long, [replace(message, thinking="x" * 9700) for message in messages])
+    store.add([(long, [replace(message, thinking="x" * 9700) for message in messages])])
 
     def cost(session: Session) -> float:
         message = new_message(None, "assistant", "a reply of a few words " * 40)
@@ -255,7 +257,7 @@ def test_a_list_of_2000_chats_takes_less_than_a_tenth_of_a_second(store: Store) 
             session, messages = chat(f"chat {number}", *["a question or a reply"] * 20)
             raw.execute(rows.ADD_SESSION, rows.session_row(session))
             unfinished = (replace(message, state="streaming") for message in messages)  # takes no time to index
-            raw.executemany(rows.ADD_MESSAGE, (rows.message_row(session.id, m, 0.0) for m in unfinished))
+            add_messages(raw, [rows.message_row(session.id, m, 0.0) for m in unfinished])
     costs = []
     for _ in range(3):
         start = time.thread_time()

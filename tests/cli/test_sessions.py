@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from app.chat.conversation import Message, Session, new_message
+from app.chat.export import to_json
 from app.chat.store import Store
 from app.cli import run
 from app.settings import paths
-from tests.chat.stores import put
+from tests.chat.stores import chat, put
 
 HOSTILE = "clear \x1b[2J\r\x9b the screen 🐺"
 
@@ -169,6 +170,17 @@ def test_an_export_is_imported_and_never_twice_as_the_same(
     Path("foreign.json").write_text("{}")
     for name in ("foreign.json", "missing.json", "."):
         assert document(capsys, "import", name, code=2)["error"]["type"] == "UsageError"
+    assert len(store.sessions()) == 2
+
+
+def test_a_large_import_tells_on_stderr_how_far_it_is(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("small.json").write_text(to_json([chat("small", "q", "a")]))
+    Path("large.json").write_text(to_json([chat("large", *["word " * 100_000] * 4)]))
+    assert run(["sessions", "import", "small.json"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["sessions", "import", "large.json"]) == 0
+    told = capsys.readouterr()
+    assert told.err == "importing (2.0 MB)\nimporting: 50 %\n" and told.out.count("\n") == 1
     assert len(store.sessions()) == 2
 
 

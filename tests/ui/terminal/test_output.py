@@ -38,7 +38,7 @@ def chat_full_of_escapes() -> None:
     store = Store.open_default(lambda _: None)
     try:
         session = replace(new_session({"system": EVIL, "model": EVIL}), title=EVIL, leaf_id=reply.id)
-        store.add(session, [question, reply])
+        store.add([(session, [question, reply])])
     finally:
         store.close()
     InputHistory.default().add(EVIL)
