@@ -19,6 +19,7 @@ from app.engine.cpu.layout import (
     PHASES,
     SMALL_STEP,
     TILE,
+    WALK_QUERIES,
     Ctx,
     Sync,
 )
@@ -137,7 +138,7 @@ class CpuDecoder:
         group = spec.n_heads // spec.n_kv_heads
         record = (spec.head_dim + 2) * F32
         longest = max(spec.d_model, spec.d_ff, spec.n_heads * spec.head_dim)
-        queries = SMALL_STEP * group
+        queries = max(SMALL_STEP * group, WALK_QUERIES)
         piece_rows = max(self._weights.most_piece_groups * lanes, spec.head_dim)
         words[Ctx.N_THREADS], words[Ctx.N_LAYERS] = self.pool.n_threads, spec.n_layers
         words[Ctx.D_MODEL], words[Ctx.D_FF] = spec.d_model, spec.d_ff

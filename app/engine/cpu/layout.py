@@ -16,6 +16,7 @@ TILE = 16  # keys that one vector holds
 SMALL_STEP = 8  # steps of up to this many tokens: each thread prepares all activations for itself
 MAX_STEP = 128  # tokens in the largest step
 TILE_TOKENS = 16  # tokens that a matrix tile holds; larger steps go through tiles where the processor has them
+WALK_QUERIES = 64  # queries of a prompt chunk that share one walk over the keys
 PANEL_BYTES = 14 << 10  # scratch of a product through tiles (kernels/tile_products.py)
 PHASES = 5  # phases a layer; one more follows the last layer
 CACHE_LINE = 64  # bytes; counters that threads share lie this far apart

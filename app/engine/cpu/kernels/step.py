@@ -19,7 +19,8 @@ from numba.core import types
 
 from app.engine.cpu.isa import InstructionSet
 from app.engine.cpu.kernels.activations import add_row, place_floats, quantise, rms_norm, rotate, silu_times
-from app.engine.cpu.kernels.attention import attend_chunk, copy_part, finish, merge, store_key, store_value
+from app.engine.cpu.kernels.attention import attend_chunk, copy_part, finish, merge
+from app.engine.cpu.kernels.kv_page import store_key, store_value
 from app.engine.cpu.kernels.products import define_multiply
 from app.engine.cpu.kernels.tiles import configure_tiles, release_tiles
 from app.engine.cpu.kernels.vectors import (
@@ -33,10 +34,20 @@ from app.engine.cpu.kernels.vectors import (
     store_release,
 )
 from app.engine.cpu.kernels.waiting import wait_for, wake
-from app.engine.cpu.layout import CACHE_LINE, CHUNK, PHASES, SMALL_STEP, WORD, Ctx, Layer, Matrix, Sync
+from app.engine.cpu.layout import (
+    CACHE_LINE,
+    CHUNK,
+    PHASES,
+    SMALL_STEP,
+    TILE_TOKENS,
+    WALK_QUERIES,
+    WORD,
+    Ctx,
+    Layer,
+    Matrix,
+    Sync,
+)
 from app.engine.formats import GGMLType
-
-ROW_TILE = 8  # tokens of a prompt chunk that share one walk over the keys
 
 FLOATS = (int(GGMLType.F32), int(GGMLType.F16), int(GGMLType.BF16))
 
@@ -119,7 +130,7 @@ def prepare(
     small = word(ctx, Ctx.N_TOKENS) <= SMALL_STEP
     n_threads = word(ctx, Ctx.N_THREADS)
     for t in range(count):
-        if not small and t % n_threads != tid:
+        if not small and t // TILE_TOKENS % n_threads != tid:  # no two threads write one cache line
             continue
         row = rows + (first + t) * n * 4
         if norm != 0:
@@ -224,7 +235,8 @@ def attend_large(ctx: int, tid: int, layer: int, phase: int) -> None:
     n_heads, start = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.START)
     group = n_heads // n_kv_heads
     record = (head_dim + 2) * 4
-    tiles = (n_tokens + ROW_TILE - 1) // ROW_TILE
+    row_tile = max(1, WALK_QUERIES // group)  # tokens that share one walk over the keys
+    tiles = (n_tokens + row_tile - 1) // row_tile
     base = scratch(ctx, tid)
     parts, states = base + word(ctx, Ctx.SCRATCH_PART), base + word(ctx, Ctx.SCRATCH_STATE)
     while True:
@@ -233,7 +245,7 @@ def attend_large(ctx: int, tid: int, layer: int, phase: int) -> None:
             return
         # the last tokens see the most keys: take them first, so that the phase ends evenly
         kv_head, tile = piece % n_kv_heads, tiles - 1 - piece // n_kv_heads
-        first, count = tile * ROW_TILE, min(ROW_TILE, n_tokens - tile * ROW_TILE)
+        first, count = tile * row_tile, min(row_tile, n_tokens - tile * row_tile)
         queries = word(ctx, Ctx.QUERIES) + (first * n_heads + kv_head * group) * head_dim * 4
         for chunk in range((start + first + count - 1) // CHUNK + 1):
             attend_chunk(
