@@ -89,11 +89,13 @@ def top_p(weights: Weights, p: float, room: Weights) -> Mask:
 
     `room` is at least as long as `weights`, and overwritten.
     """
-    rest = room[: len(weights)]  # among them is the lightest that is needed; the heavier ones are counted
-    np.copyto(rest, weights)
-    need, count = int(p * int(weights.sum())), 0
+    total = int(weights.sum())
+    need, count = int(p * total), 0
+    # Tokens lighter than an equal share of what may be left out hold less than that together: none of them is needed.
+    heavy = np.flatnonzero(weights >= (total - need) // len(weights))
+    rest = weights.take(heavy, out=room[: len(heavy)], mode="clip")  # "raise" would go through fresh memory
     while len(rest) > _SORT_BLOCK:
-        middle = len(rest) // 2
+        middle = len(rest) // 2  # the lightest that is needed is in one half; the other is left out or counted
         rest.partition(middle)
         upper = int(rest[middle:].sum())
         if upper >= need:
