@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from app.chat.conversation import Message
 from app.chat.session import Show
-from app.cli.log import record_traceback
 from app.cli.terminal import escape_controls
 from app.errors import QChatError
 from app.ui.actions import Command, NearMiss, parse_command
@@ -26,9 +26,11 @@ class Replies(ChatView):
     _reply_task: asyncio.Task[None] | None = None
     _edited_id: str | None = None  # the question that the draft is to replace
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._history = InputHistory.default()
+
+    def on_mount(self) -> None:
         self._read_history()
 
     @property
@@ -40,7 +42,13 @@ class Replies(ChatView):
         match parse_command(event.text):
             case Command(action, argument):
                 self.composer.take_out(event.text)
-                await self.telling(self.run_command(action.id, argument))
+                self._remember(event.text)
+                try:
+                    await self.run_command(action.id, argument)
+                except QChatError as error:
+                    self.tell(error)
+                    if action.argument and not self.composer.text:  # something new may be written by now
+                        self.composer.set_text(event.text)
             case NearMiss(word, meant):
                 self.say(f"no command /{word}; did you mean /{meant}? A space before the slash sends it", warning=True)
             case None if event.text.strip():
@@ -98,11 +106,15 @@ class Replies(ChatView):
         if started:
             self._end_edit()
             self.composer.take_out(text)
-            try:
-                self._history.add(text)
-            except QChatError as error:
-                self.tell(error)
-            self._read_history()
+            self._remember(text)
+
+    def _remember(self, text: str) -> None:
+        """Let the up key bring `text` back."""
+        try:
+            self._history.add(text)
+        except QChatError as error:
+            self.tell(error)
+        self._read_history()
 
     def _end_edit(self) -> None:
         self._edited_id = None
@@ -125,6 +137,8 @@ class Replies(ChatView):
         except asyncio.CancelledError:
             pass
         except Exception as error:  # a bug, perhaps of a plugin; the reply itself says that it failed
+            from app.cli.log import record_traceback  # noqa: PLC0415 - nothing to log, nothing to import
+
             self.say(escape_controls(f"unexpected {type(error).__name__}; see {record_traceback(error)}"), warning=True)
         finally:
             drawing.stop()

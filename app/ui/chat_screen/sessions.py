@@ -65,16 +65,20 @@ class Sessions(Messages):
         await self.telling(self._undo_delete())
 
     async def action_export(self) -> None:
-        await self.command_export("")
+        await self.telling(self.command_export(""))
 
     async def command_export(self, file: str) -> None:
+        """Raises UsageError."""
         self._export(self.chat, file)
 
     async def action_choose_model(self) -> None:
         self.run_worker(self._choose_model(), group="dialog", exclusive=True)
 
     async def command_choose_model(self, name: str) -> None:
+        """Raises ModelNotFoundError for a name that the engine has no file of."""
         if name:
+            if self.chat.settings.backend == "local":
+                Library(paths().models_dir).find(name)
             self.use_model(name)
         else:
             await self.action_choose_model()
@@ -110,7 +114,10 @@ class Sessions(Messages):
 
     async def action_chat_export(self) -> None:
         if chat := await self._listed():
-            self._export(chat, "")
+            try:
+                self._export(chat, "")
+            except UsageError as error:
+                self.tell(error)
 
     async def _listed(self) -> ChatSession | None:
         """The chat under the cursor; the one that is shown is the same object."""
@@ -162,12 +169,8 @@ class Sessions(Messages):
         await self.telling(self.refresh_chats())
 
     def _export(self, chat: ChatSession, file: str) -> None:
-        try:
-            path = export(chat, file)
-        except UsageError as error:
-            self.tell(error)
-        else:
-            self.say(escape_controls(f"written to {path}"))
+        """Raises UsageError."""
+        self.say(escape_controls(f"written to {export(chat, file)}"))
 
     async def _search(self, query: str) -> None:
         from app.ui.screens.search import SearchScreen  # noqa: PLC0415 - a dialog, not needed for the first picture

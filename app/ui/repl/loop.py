@@ -176,6 +176,8 @@ class Repl:
                     await self.handlers[action.id](argument)
                 except QChatError as error:
                     desk.complain(error)
+                    if action.argument:
+                        desk.draft = text
                 finally:
                     desk.output.finish()
             case NearMiss(word, meant):

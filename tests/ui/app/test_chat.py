@@ -12,9 +12,10 @@ from textual import events
 from app.backends.base import Answer, Notice, Thinking, ToolCall
 from app.chat.conversation import Message, new_message
 from app.chat.store import Store
-from app.errors import BackendError
+from app.errors import BackendError, UsageError
 from app.ui.actions import ACTIONS, slash_commands
 from app.ui.app import QChatApp
+from app.ui.history import InputHistory
 from app.ui.widgets.message import MessageView
 from app.ui.widgets.thinking import ThinkingPane
 from tests.ui.app.harness import HOLD, ScriptedBackend, ask, run, running, screen, send, shown, type_text, until
@@ -195,6 +196,51 @@ def test_only_registered_commands_are_commands() -> None:
             assert len(backend.requests) == count
             await send(app, pilot, "/rename Another title")
             await until(pilot, lambda: screen(app).chat.session.title == "Another title")
+
+    run(work)
+
+
+WRONG = {
+    "/set top_k many": "top_k cannot be many",
+    "/open none": "no chat is called",
+    "/attach /nonexistent": "cannot read",
+    "/model none": "no model none",
+    "/export chat.txt": "cannot tell the format",
+    "/think maybe": "thinking cannot be maybe",
+}
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_a_command_whose_argument_is_wrong_is_there_to_be_corrected(command: str) -> None:
+    async def work() -> None:
+        async with running(ScriptedBackend()) as (app, pilot):
+            await send(app, pilot, command)
+            await until(pilot, lambda: WRONG[command] in shown(app))
+            assert screen(app).composer.text == command
+            await send(app, pilot, "/set top_k 7")
+            await until(pilot, lambda: screen(app).chat.settings.sampling.top_k == 7)
+            assert screen(app).composer.text == ""
+            await pilot.press("up")
+            assert screen(app).composer.text == "/set top_k 7"
+            await pilot.press("up")
+            assert screen(app).composer.text == command
+
+    run(work)
+
+
+def test_what_is_written_while_a_command_fails_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with running(ScriptedBackend()) as (app, pilot):
+
+            async def open_late(_wanted: str) -> None:
+                screen(app).composer.set_text("a new thought")
+                raise UsageError("no such chat")
+
+            monkeypatch.setattr(app.chats, "open", open_late)
+            await send(app, pilot, "/open none")
+            await until(pilot, lambda: "no such chat" in shown(app))
+            assert screen(app).composer.text == "a new thought"
+            assert InputHistory.default().entries() == ["/open none"]
 
     run(work)
 

@@ -235,6 +235,15 @@ def test_a_command_that_cannot_be_done_says_why(talk: Talker, command: str, said
     assert talked.out == [""] and not talked.repl.desk.leaving
 
 
+@pytest.mark.parametrize("command", ["/set top_p 7", "/open none", "/attach /nonexistent", "/model none", "/think"])
+def test_a_command_whose_argument_is_wrong_is_there_to_be_corrected(talk: Talker, command: str) -> None:
+    assert talk(command, edits=True).drafts == [command]
+
+
+def test_a_command_without_an_argument_that_fails_leaves_the_prompt_empty(talk: Talker) -> None:
+    assert talk("/copy", "/set top_p 0.5", edits=True).drafts == ["", ""]
+
+
 def test_models_are_listed_and_chosen(talk: Talker, qchat_home: Path, tiny_qwen3_path: Path) -> None:
     models = qchat_home / "data" / "models"
     models.mkdir(parents=True)
