@@ -68,7 +68,11 @@ class BackendHost:
 
     def _reporter(self) -> Report:
         loop = asyncio.get_running_loop()
-        return lambda event: loop.call_soon_threadsafe(lambda: self._report(event))  # type: ignore[return-value]
+
+        def report(event: Progress | Notice) -> None:
+            loop.call_soon_threadsafe(lambda: self._report(event))
+
+        return report
 
 
 def _in_thread(work: Callable[[], Backend]) -> asyncio.Future[Backend]:
