@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from app.hub.download import pull
 from app.hub.library import Library
 from app.hub.web import Cancelled
 from tests.hub.files import Answer, Server, some_tensors, write_gguf
+from tests.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.usefixtures("qchat_home")
 
@@ -42,16 +42,16 @@ def cancel_when(unwanted: Callable[[str, int], bool]) -> Callable[[str, int, int
 
 
 def assert_cancelled(source: str, library: Library, unwanted: Callable[[str, int], bool]) -> None:
-    asked_at = 0.0
+    watch = Stopwatch()
 
     def wanted_no_more(stage: str, done: int) -> bool:
-        nonlocal asked_at
-        asked_at = time.monotonic()
+        nonlocal watch
+        watch = Stopwatch()
         return unwanted(stage, done)
 
     with pytest.raises(Cancelled):
         pull(source, library, cancel_when(wanted_no_more))
-    assert time.monotonic() - asked_at < MOST_S
+    assert watch.seconds < MOST_S
     assert [path for path in library.models_dir.rglob("*") if path != library.incoming_dir] == []
 
 

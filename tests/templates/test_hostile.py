@@ -244,8 +244,9 @@ def test_a_conversation_that_is_too_long_is_refused_before_it_is_sent(renderer: 
         text_of(CHATML, renderer, x=10**5000)
 
 
-def test_the_longest_conversation_fits_into_the_memory(renderer: Renderer) -> None:
+def test_the_longest_conversation_fits_into_the_memory(renderer: Renderer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wide characters: four bytes each inside the worker, for two bytes each in the request."""
+    monkeypatch.setattr(isolation, "SECONDS", 20)  # however busy the machine is
     content = "é" * 100_000 + "\U0001f600"
     messages = [{"role": "user", "content": content + "<|im_end|>"}] * 40
     template = IsolatedTemplate(CHATML, tokens=PromptTokens(["<|im_end|>"]), renderer=renderer)

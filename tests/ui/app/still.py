@@ -6,6 +6,7 @@ look at a clock are listed here, once, and given this one.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +31,8 @@ CLOCKED = (
     "app.ui.widgets.message",
     "app.ui.widgets.thinking",
 )
+
+CALM_PICTURES, CALM_TURNS = 3, 50
 
 Step = Callable[[QChatApp, Pilot[int]], Awaitable[None]]
 
@@ -105,11 +108,24 @@ def after(*steps: Step) -> Callable[[Pilot[int]], Awaitable[None]]:
         for each in app.screen_stack:  # the composer below a dialog blinks too
             for field in [*each.query(Input), *each.query(TextArea)]:
                 field.cursor_blink = False
-        before = ""
-        while before != (before := shown(app)):  # what was begun is drawn
-            await pilot.pause(0.05)
+        await until_calm(pilot)
 
     return run_before
+
+
+async def until_calm(pilot: Pilot[int]) -> None:
+    """Wait until nothing that was begun changes the picture any more.
+
+    Each picture comes after all widgets have seen their messages, and after many turns of the loop: on a busy machine
+    a pause of any length may be a single one, and what is begun may take several.
+    """
+    picture, same = None, 0
+    while same < CALM_PICTURES:
+        await pilot.pause(0.02)
+        for _ in range(CALM_TURNS):
+            await asyncio.sleep(0)
+        before, picture = picture, pilot.app.screen._compositor.render_strips()
+        same = same + 1 if picture == before else 0
 
 
 def asked(*questions: str) -> Step:

@@ -16,7 +16,7 @@ import pytest
 from app.ui.widgets.composer import PASTED_WITHIN_S
 from tests.ui.repl.terminal import ROOT
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0  # of a test on a busy machine
 LOOK_EVERY_S = 0.02
 _CONFIG = """\
 set -g default-terminal tmux-256color
