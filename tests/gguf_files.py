@@ -48,7 +48,7 @@ def value(item: Any) -> bytes:
     """Type id and payload. str, bool, int (UINT32), float (FLOAT32), NumPy scalars and arrays, lists of str or int."""
     if isinstance(item, str | bytes):
         return struct.pack("<I", STRING) + string(item)
-    if isinstance(item, list) and item and isinstance(item[0], str):
+    if isinstance(item, Sequence) and item and isinstance(item[0], str):
         return struct.pack("<IIQ", ARRAY, STRING, len(item)) + b"".join(map(string, item))
     if isinstance(item, list):
         item = np.array(item, np.int32)

@@ -25,13 +25,12 @@ __all__ = ["GGMLType", "GGUFFile", "TensorInfo", "read_gguf"]
 
 
 class GGUFFile:
-    """An open GGUF file. Metadata arrays of strings are lists, arrays of numbers are ndarrays."""
+    """An open GGUF file. Metadata arrays of strings are `Strings`, arrays of numbers are ndarrays."""
 
     def __init__(self, path: Path, descriptor: int, header: Header) -> None:
         self.path = path
         self.version = header.version
         self.size = header.size
-        self._metadata = header.metadata
         self.metadata: Mapping[str, Any] = MappingProxyType(header.metadata)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(header.tensors)
         self._descriptor = descriptor
@@ -80,11 +79,6 @@ class GGUFFile:
     def type_counts(self) -> dict[str, int]:
         """How many tensors there are of each type, by name, the most frequent first."""
         return dict(Counter(info.type.name for info in self.tensors.values()).most_common())
-
-    def forget(self, *keys: str) -> None:
-        """Drop metadata that has been used up: a large vocabulary and its merges take 25 MB."""
-        for key in keys:
-            self._metadata.pop(key, None)
 
     def close(self) -> None:
         """Close the file; calling it again does nothing."""

@@ -86,7 +86,6 @@ def load_model(
                 f"choose at most {spec.context_length:,}",
             )
         tokenizer = Tokenizer.from_gguf(gguf)
-        gguf.forget("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
         isa = instruction_sets.choose()
         kernels = load_kernels(isa, notify or _say_nothing)
         give_back_unused()  # building a tokenizer and linking leave tens of megabytes that weights could use

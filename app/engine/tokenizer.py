@@ -1,6 +1,6 @@
 """Text to token ids and back, with the vocabulary, merges and splitting rule that a GGUF file carries.
 
-The merging itself is Hugging Face `tokenizers`; this file sets it up and decides which text may become a control token.
+The merging itself is in `words.py`; this file decides which text may become a control token.
 Ids equal those of llama.cpp on the same file (docs/decisions/tokenizer-reference.md): text is not normalised.
 
 A prompt comes as segments. The chat template's own text is trusted: `<|im_end|>` in it is the control token. What a
@@ -14,14 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tokenizers import Regex
-from tokenizers import Tokenizer as WordMerger
-from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Split
-from tokenizers.pre_tokenizers import Sequence as Steps
-
-from app.engine.vocabulary import Vocabulary, merges_making, read_vocabulary
-from app.errors import ModelFileError, UsageError, printable
+from app.engine.vocabulary import Vocabulary, read_vocabulary
+from app.engine.words import Words
+from app.errors import UsageError
 
 if TYPE_CHECKING:
     from app.engine.gguf import GGUFFile
@@ -79,8 +74,9 @@ class Tokenizer:
         self._control_texts = {token_id: text for text, token_id in self.control_tokens.items()}
         longest_first = sorted(self.control_tokens, key=len, reverse=True)
         self._control_pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-        self._merger = _word_merger(vocabulary)
-        known = (byte for point, byte in _BYTE_OF.items() if self._merger.token_to_id(chr(point)) is not None)
+        self._tokens = vocabulary.tokens
+        self._words = Words(vocabulary)
+        known = (byte for point, byte in _BYTE_OF.items() if self._words.token_id(chr(point)) is not None)
         self._known_bytes = bytes(known)
 
     @classmethod
@@ -130,9 +126,7 @@ class Tokenizer:
         """The bytes that one token stands for; raises ValueError for an id outside the vocabulary."""
         if not 0 <= token_id < self.vocab_size:
             raise ValueError(f"token id {token_id} is outside the vocabulary of {self.vocab_size:,}")
-        token = self._control_texts.get(token_id)
-        if token is None:  # the merger knows all others but the empty token; a list of our own would take 10 MB
-            token = self._merger.id_to_token(token_id) or ""
+        token = self._tokens[token_id]
         # A control token, and any other that is not written in the byte alphabet, stands for its own characters.
         if token_id in self._control_texts or not _ALPHABET.issuperset(token):
             return token.encode()
@@ -153,8 +147,7 @@ class Tokenizer:
             raise _inexpressible(text, unknown)
         if len(text) > _MAX_CHARACTERS:
             raise UsageError(f"a text of {len(text):,} characters is more than a model can read", "shorten it")
-        ids: list[int] = self._merger.encode(text, add_special_tokens=False).ids
-        return ids
+        return self._words.encode(text)
 
 
 def _joined(segments: Iterable[SegmentLike]) -> tuple[str, list[tuple[int, int]]]:
@@ -187,29 +180,3 @@ def _inexpressible(text: str, unknown: bytes) -> UsageError:
         f"this model's vocabulary has no token for the character U+{ord(character):04X}",
         "take it out of the text, or use another model",
     )
-
-
-def _word_merger(vocabulary: Vocabulary) -> WordMerger:
-    """The splitting and merging of ordinary text; control tokens are no part of it, so no text can reach them."""
-    control_tokens, rule = vocabulary.control_tokens, vocabulary.rule
-    ids = dict(vocabulary.ids)
-    for token in ("", *control_tokens):
-        ids.pop(token, None)
-    forbidden = merges_making(control_tokens, vocabulary.merges)
-    merges = (merge.partition(" ") for merge in vocabulary.merges if merge not in forbidden)
-    pairs = [(left, right) for left, _, right in merges]
-    try:
-        model = BPE(ids, pairs, ignore_merges=rule.whole_words)
-    except Exception as error:  # `tokenizers` raises nothing narrower for a merge outside the vocabulary
-        for left, right in pairs:
-            if not (left in ids and right in ids and left + right in ids):
-                merge = printable(f"{left} {right}")
-                raise ModelFileError(
-                    f'the merge "{merge}" does not join two tokens of the vocabulary into a third',
-                    "the tokenizer in the model file is damaged: fetch or convert it again",
-                ) from error
-        raise
-    merger = WordMerger(model)
-    splits: list[PreTokenizer] = [Split(Regex(pattern), "isolated") for pattern in rule.patterns]
-    merger.pre_tokenizer = Steps([*splits, ByteLevel(add_prefix_space=False, use_regex=False)])
-    return merger

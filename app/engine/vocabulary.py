@@ -7,16 +7,21 @@ itself. Everything that the tokenizer relies on is settled here, in the way llam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.engine.split_rules import SPLIT_RULES, SplitRule
+from app.engine.strings import Strings
+from app.engine.text_index import TextIndex
 from app.errors import ModelFileError, UnsupportedModelError, printable
 
 # Token types of a GGUF file; 4 ("user defined") marks added tokens such as <think>.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
-_CONTROL_TYPES = frozenset({_UNKNOWN, _CONTROL, _USER_DEFINED})
+_CONTROL_TYPES = (_UNKNOWN, _CONTROL, _USER_DEFINED)
 
 # Control tokens that end a reply by their name, as llama.cpp collects them in `special_eog_ids` (src/llama-vocab.cpp):
 # the ends of a turn or a text, then the marks of code completion that can only stand where a reply is over.
@@ -28,6 +33,7 @@ _END_NAMES = frozenset(
         *("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
     }
 )
+_LONGEST = 1 << 16  # bytes of a token or merge; what is computed for each of them takes memory
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
@@ -36,15 +42,16 @@ class Vocabulary:
     """What a tokenizer is built from.
 
     tokens: by id, in the byte alphabet (control tokens in plain text); ids: the other way round.
-    merges: "left right", best first.
+    merges: "left right", best first; merge_ranks: where each stands.
     control_tokens: text -> id of the tokens that only a template may write.
     eos_ids: ids that end a reply; bos_id: the begin token; add_bos: whether every prompt starts with it.
     """
 
     rule: SplitRule
-    tokens: Sequence[str]
-    ids: Mapping[str, int]
-    merges: Sequence[str]
+    tokens: Strings
+    ids: TextIndex
+    merges: Strings
+    merge_ranks: TextIndex
     control_tokens: Mapping[str, int]
     eos_ids: frozenset[int]
     bos_id: int | None
@@ -58,10 +65,11 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
     tokens, types and special ids contradict each other.
     """
     rule = _split_rule(metadata)
-    tokens: Sequence[str] = _required(metadata, "tokens")
-    merges: Sequence[str] = _required(metadata, "merges")
-    ids = _ids_by_text(tokens)
-    control_tokens = _control_tokens(ids, _token_types(metadata, len(tokens)), merges)
+    tokens, merges = _strings(metadata, "tokens"), _strings(metadata, "merges")
+    ids, merge_ranks = TextIndex(tokens), TextIndex(merges)
+    if (again := ids.repeated()) is not None:
+        raise ModelFileError(f'the model file lists the token "{printable(again)}" twice', "fetch or convert it again")
+    control_tokens = _control_tokens(tokens, ids, _token_types(metadata, len(tokens)), merge_ranks)
     bos_id = _special_id(metadata, "bos_token_id", len(tokens))
     add_bos = bool(metadata.get("tokenizer.ggml.add_bos_token", rule.add_bos))
     if add_bos and bos_id is None:
@@ -69,21 +77,35 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
     named = (_special_id(metadata, key, len(tokens)) for key in _END_KEYS)
     by_name = (control_tokens.get(name) for name in _END_NAMES)
     eos_ids = frozenset(i for i in (*named, *by_name) if i is not None)
-    return Vocabulary(rule, tokens, ids, merges, control_tokens, eos_ids, bos_id, add_bos)
+    return Vocabulary(rule, tokens, ids, merges, merge_ranks, control_tokens, eos_ids, bos_id, add_bos)
 
 
-def merges_making(names: Iterable[str], merges: Sequence[str]) -> set[str]:
-    """Those of the merges ("left right") whose result is one of `names`."""
-    return {f"{name[:i]} {name[i:]}" for name in names for i in range(1, len(name))}.intersection(merges)
+def merges_making(names: Iterable[str], merge_ranks: TextIndex) -> dict[int, str]:
+    """The merges whose result is one of `names`: rank -> name."""
+    halves = ((name, f"{name[:i]} {name[i:]}") for name in names for i in range(1, len(name)))
+    found = ((merge_ranks.find(merge), name) for name, merge in halves)
+    return {rank: name for rank, name in found if rank is not None}
 
 
-def _control_tokens(ids: Mapping[str, int], types: Sequence[int], merges: Sequence[str]) -> dict[str, int]:
-    control_tokens = {token: i for token, i in ids.items() if types[i] in _CONTROL_TYPES and token}
+def _control_tokens(
+    tokens: Strings, ids: TextIndex, types: NDArray[np.int64], merge_ranks: TextIndex
+) -> dict[str, int]:
+    marked = np.flatnonzero(np.isin(types, _CONTROL_TYPES)).tolist()
+    control_tokens = {tokens[i]: i for i in marked if tokens[i]}
     # Some converters leave the end of a turn "normal". It is a control token all the same, unless merging can make it,
     # as with </s> in Qwen's vocabulary: that one is text.
-    normal_ends = {name: ids[name] for name in _END_NAMES if name in ids and types[ids[name]] == _NORMAL}
-    made = {merge.replace(" ", "") for merge in merges_making(normal_ends, merges)}
+    named = ((name, ids.find(name)) for name in sorted(_END_NAMES))
+    normal_ends = {name: i for name, i in named if i is not None and types[i] == _NORMAL}
+    made = set(merges_making(normal_ends, merge_ranks).values())
     return control_tokens | {name: token_id for name, token_id in normal_ends.items() if name not in made}
+
+
+def _strings(metadata: Mapping[str, Any], key: str) -> Strings:
+    given = _required(metadata, key)
+    texts = given if isinstance(given, Strings) else Strings.of(given)
+    if (longest := int(np.max(texts.ends - texts.begins, initial=0))) > _LONGEST:
+        raise ModelFileError(f"tokenizer.ggml.{key} of the model file has an entry of {longest:,} bytes")
+    return texts
 
 
 def _required(metadata: Mapping[str, Any], key: str) -> Any:
@@ -110,21 +132,13 @@ def _split_rule(metadata: Mapping[str, Any]) -> SplitRule:
     return rule
 
 
-def _ids_by_text(tokens: Sequence[str]) -> dict[str, int]:
-    ids = {token: i for i, token in enumerate(tokens)}
-    if len(ids) != len(tokens):
-        again = next(token for i, token in enumerate(tokens) if ids[token] != i)
-        raise ModelFileError(f'the model file lists the token "{printable(again)}" twice', "fetch or convert it again")
-    return ids
-
-
-def _token_types(metadata: Mapping[str, Any], n_tokens: int) -> Sequence[int]:
+def _token_types(metadata: Mapping[str, Any], n_tokens: int) -> NDArray[np.int64]:
     types = metadata.get("tokenizer.ggml.token_type")
     if types is None:
-        return [_NORMAL] * n_tokens
+        return np.full(n_tokens, _NORMAL, np.int64)
     if len(types) != n_tokens:
         raise ModelFileError(f"the model file has {n_tokens:,} tokens but {len(types):,} token types")
-    return [int(kind) for kind in types]
+    return np.asarray(types, np.int64)
 
 
 def _special_id(metadata: Mapping[str, Any], key: str, n_tokens: int) -> int | None:
