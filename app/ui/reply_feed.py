@@ -126,7 +126,7 @@ class ReplyFeed:
         timing = message.timing
         steps, seconds = timing.get("generated_tokens", 0) - 1, timing.get("decode_s", 0.0)
         self._reply = None
-        self._status.change(activity="", speed=steps / seconds if steps > 0 and seconds > 0 else None)
+        self._status.change(speed=steps / seconds if steps > 0 and seconds > 0 else None)
 
 
 def context_used(message: Message) -> int | None:

@@ -68,6 +68,7 @@ class Replies(ChatView):
             self.say("a reply is being written; Esc stops it", warning=True)
             return False
         self._reply_task = asyncio.create_task(self._reply(reply))
+        self.status.change(activity="waiting")
         return True
 
     async def stop_reply(self) -> None:
@@ -145,12 +146,13 @@ class Replies(ChatView):
             try:
                 if self.is_running:  # the app may have gone meanwhile, as after a bug
                     await feed.draw()
-                    self.status.change(activity="")
                     if message:
                         self._tell_context(message)
                     await self.telling(self.refresh_chats())
             finally:
                 self._reply_task = None  # not before its end is on the screen
+                if self.is_running:
+                    self.status.change(activity="")  # who sees this can ask again
 
     async def _added(self, message: Message) -> None:
         self.show_welcome(False)

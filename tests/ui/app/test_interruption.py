@@ -18,6 +18,8 @@ from app.engine.cpu.decoder import CpuDecoder
 from app.engine.draw import Floats
 from app.errors import StoreError
 from app.settings import Settings, load_settings
+from app.ui.widgets.conversation import ConversationView
+from app.ui.widgets.status import StatusLine
 from tests.home import home_with_compiled_kernels, home_with_kernels
 from tests.stopwatch import Stopwatch
 from tests.ui.app.harness import (
@@ -107,6 +109,26 @@ def test_with_a_dialog_open_escape_closes_it_first_and_ctrl_c_stops_the_reply() 
             await pilot.press("ctrl+c")
             await until(pilot, lambda: not screen(app).replying)
             assert app.is_running and not app._exit
+
+    run(work)
+
+
+def test_the_status_says_what_is_done_from_the_key_until_the_next_question_can_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        async with running(ScriptedBackend([Answer("yes")])) as (app, pilot):
+            seen: list[tuple[bool, bool]] = []
+
+            def note() -> None:
+                seen.append((screen(app).replying, screen(app).status.status.activity != ""))
+
+            add, watch_status = ConversationView.add, StatusLine.watch_status
+            monkeypatch.setattr(ConversationView, "add", lambda self, message: (note(), add(self, message))[1])
+            monkeypatch.setattr(StatusLine, "watch_status", lambda self, new: (note(), watch_status(self, new))[1])
+            await ask(app, pilot, "one")
+            await until(pilot, lambda: seen[-1] == (False, False))
+            assert seen.count((True, True)) >= 4 and set(seen) == {(True, True), (False, False)}
 
     run(work)
 

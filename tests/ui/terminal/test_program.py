@@ -72,7 +72,9 @@ def test_a_day_with_the_program(home_with_compiled_kernels: Path, tiny_qwen3_pat
         assert "‹ 2/2 ›" in screen and "Paris" not in screen
 
         terminal.press("C-r")
-        terminal.until(lambda screen: screen.count("‹ 2/2 ›") == 2 and not is_busy(screen))
+        terminal.until(
+            lambda screen: screen.count("‹ 2/2 ›") == 2 and "apple river moon" in lines(screen) and not is_busy(screen)
+        )
         terminal.press("M-Left")
         terminal.until(lambda screen: "‹ 1/2 ›" in screen and screen.count("‹ 2/2 ›") == 1)
         terminal.press("M-Up")
