@@ -245,7 +245,7 @@ async def test_a_models_folder_that_cannot_be_written_is_an_error_like_others(
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.ui.screens.picker.pull", no_room)
+    monkeypatch.setattr("app.ui.screens.picker_download.pull", no_room)
     async with open_picker() as (app, pilot):
         await pilot.press("enter")
         await until(pilot, lambda: "failed" in "".join(app.rows))
@@ -267,7 +267,7 @@ async def test_one_download_at_a_time_and_none_is_dropped_by_a_choice(two_models
             assert app.chosen == NOT_YET
             assert [path for path, _ in server.requests] == [QWEN]
             await pilot.press("escape")
-            await until(pilot, lambda: app.picker._fetching is None)
+            await until(pilot, lambda: app.picker._models.download is None)
         finally:
             gate.set()
 
@@ -284,7 +284,7 @@ async def test_leaving_the_app_ends_a_download(
         finally:
             ended.set()
 
-    monkeypatch.setattr("app.ui.screens.picker.pull", watched)
+    monkeypatch.setattr("app.ui.screens.picker_download.pull", watched)
     gate = threading.Event()
     server.answers[QWEN] = Answer(make_model().to_bytes(), gate=gate)
     async with open_picker() as (app, pilot):
@@ -307,7 +307,7 @@ async def test_without_any_model_the_starter_is_offered_first(
         path.write_bytes(body)
         return library.entry(Path(path))
 
-    monkeypatch.setattr("app.ui.screens.picker.pull", arrives)
+    monkeypatch.setattr("app.ui.screens.picker_download.pull", arrives)
     async with open_picker() as (app, pilot):
         assert "There is no model on this disk yet" in app.shown
         assert app.cursor == "smollm2:135m"

@@ -38,7 +38,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> None:
         meter._unwanted.wait()
         raise Cancelled
 
-    monkeypatch.setattr("app.ui.screens.picker.pull", wait)
+    monkeypatch.setattr("app.ui.screens.picker_download.pull", wait)
 
 
 def matches(compare: Snapshot, size: tuple[int, int], *steps: Step, theme: str = "textual-dark") -> bool:
@@ -109,7 +109,7 @@ def test_a_download_that_failed(snap_compare: Snapshot, monkeypatch: pytest.Monk
     async def failed(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "failed" in pilot.app.shown)  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("app.ui.screens.picker.pull", refused)
+    monkeypatch.setattr("app.ui.screens.picker_download.pull", refused)
     assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), failed)
 
 

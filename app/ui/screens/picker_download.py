@@ -1,0 +1,48 @@
+"""One download of the model picker: what is fetched, how far it is, and how it ended.
+
+The transfer runs in a thread of the screen; nothing here touches the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.errors import DownloadError, QChatError
+from app.hub.choices import Choice
+from app.hub.download import pull
+from app.hub.library import Library, ModelEntry
+from app.hub.transfer import Transfer, TransferMeter
+from app.hub.web import Cancelled
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a download ended: with a model, an error, or neither because it was stopped."""
+
+    entry: ModelEntry | None = None
+    error: QChatError | None = None
+
+
+class Download:
+    """The download of `choice`; `report` is called in its thread."""
+
+    def __init__(self, choice: Choice, report: Callable[[Transfer], None]) -> None:
+        self.choice = choice
+        self.transfer: Transfer | None = None  # as it was shown last
+        self._meter = TransferMeter(report)
+
+    def run(self, library: Library) -> Outcome:
+        """Fetch the model into `library`; returns when it is there, has failed or was stopped."""
+        try:
+            return Outcome(entry=pull(self.choice.name, library, self._meter, self._meter.notify))
+        except Cancelled:
+            return Outcome()
+        except QChatError as error:
+            return Outcome(error=error)
+        except OSError as error:
+            return Outcome(error=DownloadError(f"the models folder cannot be written: {error.strerror}"))
+
+    def stop(self) -> None:
+        """Have `run` return soon, with nothing kept."""
+        self._meter.cancel()
