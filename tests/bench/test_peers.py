@@ -38,11 +38,11 @@ def test_the_cache_of_a_token_is_two_f16_rows_of_every_kv_head(tmp_path: Path) -
 
 
 def test_ratios_are_of_pairs_and_shares_of_the_limit_of_the_moment() -> None:
-    slow_then_fast = [Reading(Speeds(100, 10), 10.0), Reading(Speeds(300, 30), 30.0), Reading(Speeds(200, 20), 20.0)]
-    twice = [Reading(Speeds(2 * one.speeds.prompt, 3 * one.speeds.generate), one.limit) for one in slow_then_fast]
-    *_, base, ours = rows([slow_then_fast, twice], ["peer", "ours"], BytesRead(100_000_000, 0), 0)
-    assert base.split() == ["peer", "200.0", "300.0", "1.00", "20.0", "30.0", "1.00", "10%"]
-    assert ours.split() == ["ours", "400.0", "600.0", "2.00", "60.0", "90.0", "3.00", "30%"]
+    peer = [Reading(Speeds(100, 10), 5.0), Reading(Speeds(300, 30), 10.0), Reading(Speeds(200, 20), 40.0)]
+    ours = [Reading(Speeds(200, 30), 5.0), Reading(Speeds(900, 60), 10.0), Reading(Speeds(100, 100), 40.0)]
+    *_, first, second = rows([peer, ours], ["peer", "ours"], BytesRead(100_000_000, 0), 0)
+    assert first.split() == ["peer", "200.0", "300.0", "1.00", "20.0", "30.0", "1.00", "20%"]
+    assert second.split() == ["ours", "200.0", "900.0", "2.00", "60.0", "100.0", "3.00", "60%"]
 
 
 def test_participants_take_turns_and_the_limit_is_the_better_one_around_a_turn() -> None:
