@@ -101,7 +101,8 @@ def load_model(
     except BaseException:
         gguf.close()
         raise
-    notes = ["LM head requantised to q4_0: answers differ from the file's own"] if head_kind is not None else []
+    requantised = "LM head requantised to q4_0: answers differ from the file's own" if head_kind is not None else None
+    notes = [note for note in (requantised, instruction_sets.caution(isa)) if note is not None]
     return LoadedModel(
         path=Path(path), gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, isa=isa.name, threads=n_threads,
         kv=kv, resident_bytes=weights.n_bytes, load_s=time.perf_counter() - started, notes=notes,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from app.cli import run
+from app.engine.cpu import isa
 from app.engine.cpu.isa import INSTRUCTION_SETS
 from tests.gguf_files import write_model
 
@@ -32,11 +34,17 @@ def test_json_holds_every_figure(model: Path, capsys: pytest.CaptureFixture[str]
     assert facts["tg128_share"] == pytest.approx(facts["tg128_tok_s"] * weights / facts["stream_gb_s"], rel=0.1)
 
 
-def test_the_table_is_readable_and_notes_a_requantised_head(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_is_readable_and_names_the_forced_set_and_all_notes(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QCHAT_ISA", "generic")
+    monkeypatch.setattr(isa, "machine", lambda: "sparc")
     assert run(["bench", str(model), "--repetitions", "1", "--lm-head", "q4_0"]) == 0
     out, err = capsys.readouterr()
     assert "memory limit" in out and "tokens/s" in out
+    assert re.search(r"^instruction set +generic$", out, re.MULTILINE)
     assert "note: LM head requantised to q4_0" in out
+    assert "note: the generic kernels have never been tested on a real sparc processor" in out
     assert "\x1b" not in out + err
 
 

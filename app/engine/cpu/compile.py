@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from app.engine.cpu.kernels.pack_rows import pack_rows
 from app.engine.cpu.kernels.step import define_step
 from app.engine.cpu.kernels.stream import stream_read
 from app.engine.cpu.kernels.team import follow, lead
-from app.engine.cpu.library import ENTRIES, FOLLOW, LEAD, PACK, STEP, STREAM
+from app.engine.cpu.library import FOLLOW, LEAD, PACK, STEP, STREAM
 
 
 def skip_machine_code() -> None:
@@ -36,14 +37,15 @@ def skip_machine_code() -> None:
     library._finalize_specific = lambda _: None
 
 
-def kernel_ir(isa: InstructionSet) -> list[str]:
-    """Unoptimised LLVM IR of each entry, `void name(int64 table, int64 tid)`, and all that it calls."""
+def kernel_ir(isa: InstructionSet) -> dict[str, str]:
+    """Unoptimised LLVM IR of each entry and all that it calls, by the entry's name."""
     skip_machine_code()
     entries = ((STEP, define_step(isa)), (STREAM, stream_read), (LEAD, lead), (FOLLOW, follow), (PACK, pack_rows))
-    return [_entry_ir(name, kernel) for name, kernel in entries]
+    return {name: entry_ir(name, kernel) for name, kernel in entries}
 
 
-def _entry_ir(name: str, kernel: Any) -> str:
+def entry_ir(name: str, kernel: Any) -> str:
+    """LLVM IR of `void name(int64 table, int64 tid)`, which calls the kernel of that signature."""
     signature = (types.int64, types.int64)
     kernel.compile(signature)
     compiled = kernel.overloads[signature]
@@ -60,18 +62,20 @@ define void @{name}(i64 %table, i64 %tid) {{
 """
 
 
-def optimise(module: Any, machine: Any) -> None:
+def optimise(module: Any, entries: Collection[str], machine: Any) -> None:
     """Whole-program optimisation: all but the entries become private first, so that what cannot happen goes away."""
     for function in module.functions:
-        if not function.is_declaration and function.name not in ENTRIES:
+        if not function.is_declaration and function.name not in entries:
             function.linkage = "internal"
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)
 
 
-def host_machine() -> Any:
-    """An LLVM target machine for this processor, with full optimisation."""
-    return target_machine(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+def host_machine(isa: InstructionSet) -> Any:
+    """An LLVM target machine for this processor, which has `isa` (LLVM may not know that), with full optimisation."""
+    features = binding.get_host_cpu_features()
+    features.update(dict.fromkeys(isa.features, True))
+    return target_machine(binding.get_host_cpu_name(), features.flatten())
 
 
 def target_machine(cpu: str, features: str) -> Any:
@@ -82,12 +86,12 @@ def target_machine(cpu: str, features: str) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
-def build(texts: list[str], machine: Any) -> Any:
-    """One optimised LLVM module; `machine.emit_object` and `emit_assembly` take it from there."""
-    module, *others = (binding.parse_assembly(text) for text in texts)
+def build(kernels: Mapping[str, str], machine: Any) -> Any:
+    """One optimised LLVM module of the IR of entries; `machine.emit_object` and `emit_assembly` take it from there."""
+    module, *others = (binding.parse_assembly(text) for text in kernels.values())
     for other in others:
         module.link_in(other)
-    optimise(module, machine)
+    optimise(module, kernels, machine)
     return module
 
 
@@ -95,7 +99,7 @@ def main() -> None:
     """Write the object under its final name in one step, so that no other process sees half of it."""
     name, out = sys.argv[1], Path(sys.argv[2])
     isa = next(isa for isa in INSTRUCTION_SETS if isa.name == name)
-    machine = host_machine()
+    machine = host_machine(isa)
     part = out.with_name(f"{out.name}.{os.getpid()}.part")
     part.write_bytes(machine.emit_object(build(kernel_ir(isa), machine)))
     part.replace(out)

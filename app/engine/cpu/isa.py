@@ -19,6 +19,12 @@ from app.errors import SettingsError
 # Linux, x86-64: the system call's number, its request, and the number of the tile registers (asm/prctl.h, asm/unistd.h)
 ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA = 158, 0x1023, 18
 
+# How to ask for sdot on AArch64: Linux has a bit in an entry of the auxiliary vector (asm/hwcap.h), macOS a name.
+AT_HWCAP, HWCAP_ASIMDDP = 16, 1 << 20
+FEAT_DOTPROD = b"hw.optional.arm.FEAT_DotProd"
+
+X86, ARM = ("x86_64", "amd64"), ("aarch64", "arm64")  # names of the two kinds of processor, by system
+
 
 @dataclass(frozen=True)
 class InstructionSet:
@@ -37,15 +43,38 @@ VNNI = BASE_X86 | {"avx512f", "avx512bw", "avx512vl", "avx512vnni"}
 INSTRUCTION_SETS = (
     InstructionSet("amx", 16, VNNI | {"amx-tile", "amx-int8"}, tiles=True),
     InstructionSet("avx512-vnni", 16, VNNI),
+    InstructionSet("avx-vnni", 8, BASE_X86 | {"avxvnni"}),
     InstructionSet("avx2", 8, BASE_X86),
+    InstructionSet("neon-dotprod", 8, frozenset({"neon", "dotprod"})),
     InstructionSet("generic", 8, frozenset()),
 )
+
+
+def machine() -> str:
+    """The kind of this processor, as the system names it."""
+    return platform.machine().lower()
 
 
 @cache
 def host_features() -> frozenset[str]:
     """The CPU features of this machine, in LLVM's names."""
-    return frozenset(name for name, present in binding.get_host_cpu_features().items() if present)
+    found = {name for name, present in binding.get_host_cpu_features().items() if present}
+    if machine() in ARM:  # LLVM does not look for dotprod, and on macOS for nothing; NEON is in every one
+        found |= {"neon", "dotprod"} if has_dotprod() else {"neon"}
+    return frozenset(found)
+
+
+def has_dotprod() -> bool:
+    """Ask the system whether this AArch64 processor has sdot; False where it cannot be asked."""
+    if platform.system() == "Linux":
+        getauxval = ctypes.CDLL(None).getauxval
+        getauxval.argtypes, getauxval.restype = [ctypes.c_ulong], ctypes.c_ulong
+        return bool(getauxval(AT_HWCAP) & HWCAP_ASIMDDP)
+    if platform.system() == "Darwin":
+        answer, size = ctypes.c_int(0), ctypes.c_size_t(ctypes.sizeof(ctypes.c_int))
+        failed = ctypes.CDLL(None).sysctlbyname(FEAT_DOTPROD, ctypes.byref(answer), ctypes.byref(size), None, 0)
+        return not failed and answer.value == 1
+    return False
 
 
 @cache
@@ -61,7 +90,7 @@ def tiles_permitted() -> bool:
 
 def available() -> tuple[InstructionSet, ...]:
     """The instruction sets that run on this machine, best first."""
-    if platform.machine().lower() in ("x86_64", "amd64") and not host_features() >= BASE_X86:
+    if machine() in X86 and not host_features() >= BASE_X86:
         return ()
     usable = (isa for isa in INSTRUCTION_SETS if isa.features <= host_features())
     return tuple(isa for isa in usable if not isa.tiles or tiles_permitted())
@@ -84,3 +113,10 @@ def choose() -> InstructionSet:
             return isa
     names = ", ".join(isa.name for isa in usable)
     raise SettingsError(f"QCHAT_ISA={wanted!r} does not run on this machine", f"it can be one of: {names}")
+
+
+def caution(isa: InstructionSet) -> str | None:
+    """What to tell a person on whose kind of processor no test has run; None on x86-64."""
+    if machine() in X86:
+        return None
+    return f"the {isa.name} kernels have never been tested on a real {machine()} processor"

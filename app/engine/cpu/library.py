@@ -19,7 +19,7 @@ from typing import Any
 
 from llvmlite import binding
 
-from app.engine.cpu.isa import InstructionSet
+from app.engine.cpu.isa import InstructionSet, caution
 from app.engine.memory import release_pages_of
 from app.errors import QChatError
 from app.settings import paths, private_dir
@@ -50,10 +50,13 @@ class Kernels:
 
 
 def load_kernels(isa: InstructionSet, notify: Callable[[str], None]) -> Kernels:
-    """The kernels for `isa`; `notify` is told when they must be compiled first."""
+    """The kernels for `isa`; `notify` is told when they must be compiled first, and what to be careful about."""
     path = object_path(isa)
     if not path.exists():
         notify("compiling kernels (once)")
+        warning = caution(isa)
+        if warning is not None:
+            notify(warning)
         _compile(isa, path)
     return load_object(isa, path.read_bytes())
 

@@ -1,105 +1,91 @@
-"""The kernels of the widest instruction set, AMX, on any machine: the same code with its special instructions written
-out, vpdpbusd in plain LLVM IR and the tile instructions in NumPy. Small steps take the way of AVX-512 VNNI.
-
-What this cannot show is that the processor's instructions do what Intel's manual says; on a machine that has them,
-test_decoder runs the real ones.
-"""
+"""Which instruction set is chosen: on this machine, and on others as the system and LLVM describe them."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
+import ctypes
+import platform
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
+from llvmlite import binding
 
 from app.engine.cpu import isa
-from app.engine.cpu.compile import build, host_machine, target_machine
-from app.engine.cpu.isa import INSTRUCTION_SETS, available, choose
-from app.engine.cpu.library import Kernels, load_object
-from app.engine.formats import FORMATS, GGMLType
+from app.engine.cpu.isa import BASE_X86, INSTRUCTION_SETS, available, caution, choose
 from app.errors import SettingsError
-from tests.engine.cpu.emulated_tiles import call_emulated_tiles
-from tests.engine.decoders import all_logits, cpu_decoder, reference_logits
-from tests.gguf_files import write_model
 
-ROOT = Path(__file__).parents[3]
 AMX = INSTRUCTION_SETS[0]
-INSTRUCTION = "llvm.x86.avx512.vpdpbusd.512"
-TOKENS = np.random.default_rng(9).integers(0, 250, 20).tolist()
+AVX512 = BASE_X86 | {"avx512f", "avx512bw", "avx512vl"}
+X86_MACHINES = {
+    "Haswell, Zen 3": (BASE_X86, ["avx2", "generic"]),
+    "Skylake-X": (AVX512, ["avx2", "generic"]),
+    "Alder Lake": (BASE_X86 | {"avxvnni"}, ["avx-vnni", "avx2", "generic"]),
+    "Ice Lake, Zen 4": (AVX512 | {"avx512vnni"}, ["avx512-vnni", "avx2", "generic"]),
+    "Zen 5": (AVX512 | {"avx512vnni", "avxvnni"}, ["avx512-vnni", "avx-vnni", "avx2", "generic"]),
+    "older than AVX2": ({"avx", "f16c"}, []),
+}
 
 
-def written_out() -> str:
-    """vpdpbusd: each int32 lane grows by the sum of four products of an unsigned and a signed byte."""
-    columns = [", ".join(f"i32 {4 * lane + byte}" for lane in range(16)) for byte in range(4)]
-    picks = "".join(
-        f"%p{byte} = shufflevector <64 x i32> %p, <64 x i32> poison, <16 x i32> <{columns[byte]}>\n"
-        for byte in range(4)
-    )
-    return f"""
-define <16 x i32> @written_out(<16 x i32> %sum, <64 x i8> %unsigned, <64 x i8> %signed) {{
-%u = zext <64 x i8> %unsigned to <64 x i32>
-%s = sext <64 x i8> %signed to <64 x i32>
-%p = mul <64 x i32> %u, %s
-{picks}%a = add <16 x i32> %p0, %p1
-%b = add <16 x i32> %p2, %p3
-%c = add <16 x i32> %a, %b
-%d = add <16 x i32> %sum, %c
-ret <16 x i32> %d
-}}
-"""
+class System:
+    """Another system's C library: what it says of sdot. `sysctl` is macOS's answer, None where the name is unknown."""
+
+    def __init__(self, hwcap: int, sysctl: int | None) -> None:
+        def getauxval(entry: int) -> int:
+            return hwcap if entry == 16 else 0
+
+        def sysctlbyname(name: bytes, answer: object, _size: object, _new: None, _length: int) -> int:
+            if name != b"hw.optional.arm.FEAT_DotProd" or sysctl is None:
+                return -1
+            ctypes.cast(answer, ctypes.POINTER(ctypes.c_int))[0] = sysctl
+            return 0
+
+        self.getauxval, self.sysctlbyname = getauxval, sysctlbyname
 
 
-@pytest.fixture(scope="module")
-def amx_ir() -> list[str]:
-    """The kernels' IR, made in a process in which numba aims at a processor that has the instruction."""
-    script = (
-        "import sys, json; from app.engine.cpu.compile import kernel_ir; from app.engine.cpu.isa import *;"
-        "json.dump(kernel_ir(next(i for i in INSTRUCTION_SETS if i.name == 'amx')), sys.stdout)"
-    )
-    aim = {"NUMBA_CPU_NAME": "sapphirerapids", "NUMBA_CPU_FEATURES": "", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | aim, capture_output=True, text=True, check=True, timeout=300
-    )
-    texts: list[str] = json.loads(done.stdout)
-    return texts
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A patch under which this machine can be described as another one."""
+    isa.host_features.cache_clear()
+    yield monkeypatch
+    monkeypatch.undo()
+    isa.host_features.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def emulated(amx_ir: list[str]) -> Kernels:
-    declaration = re.compile(rf"^declare .*@{re.escape(INSTRUCTION)}\(.*$", re.MULTILINE)
-    step, *others = amx_ir
-    assert declaration.search(step)
-    step = declaration.sub("", call_emulated_tiles(step)).replace(INSTRUCTION, "written_out") + written_out()
-    machine = host_machine()
-    return load_object(AMX, machine.emit_object(build([step, *others], machine)))
+def describe(patch: pytest.MonkeyPatch, machine: str, system: str, features: set[str] | frozenset[str]) -> None:
+    patch.setattr(platform, "machine", lambda: machine)
+    patch.setattr(platform, "system", lambda: system)
+    patch.setattr(binding, "get_host_cpu_features", lambda: dict.fromkeys(features, True) | {"sse4a": False})
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_amx_and_vnni_kernels_give_the_bits_of_the_reference(kind: GGMLType, emulated: Kernels, tmp_path: Path) -> None:
-    path = write_model(tmp_path / "model.gguf", types=kind.name, n_layers=1)
-    wanted = reference_logits(path, TOKENS)
-    with cpu_decoder(path, kernels=emulated, threads=2) as decoder:
-        for chunk in (7, 20):  # without and with tiles, of which the second lies over most of the first
-            decoder.truncate(0)
-            assert np.array_equal(all_logits(decoder, TOKENS, chunk), wanted), chunk
+@pytest.mark.parametrize("name", X86_MACHINES)
+def test_the_sets_of_x86_machines_best_first(name: str, elsewhere: pytest.MonkeyPatch) -> None:
+    features, names = X86_MACHINES[name]
+    describe(elsewhere, "x86_64", "Linux", features)
+    assert [one.name for one in available()] == names
 
 
-def test_amx_kernels_use_the_instructions_and_nothing_from_outside(amx_ir: list[str]) -> None:
-    machine = target_machine("sapphirerapids", "")
-    assembly = machine.emit_assembly(build(amx_ir, machine))
-    assert len(re.findall(r"vpdpbusd\s.*%zmm", assembly)) >= 8 * 8  # eight quantised formats, eight quads each
-    assert len(re.findall(r"tdpbssd\s", assembly)) >= 8
-    assert {"ldtilecfg", "tilerelease"} <= set(re.findall(r"ldtilecfg|tilerelease", assembly))
-    called = set(re.findall(r"call\w*\s+([A-Za-z][\w.]*)", assembly)) | set(
-        re.findall(r"\$([A-Za-z]\w*), %r", assembly)
-    )
-    data = {"tile_configuration"}
-    assert {name for name in called if not name.startswith("_ZN")} - data <= {"syscall", "sched_yield"}
+@pytest.mark.parametrize(
+    ("machine", "system", "library", "names"),
+    [
+        ("aarch64", "Linux", System(hwcap=1 << 20 | 1, sysctl=None), ["neon-dotprod", "generic"]),
+        ("aarch64", "Linux", System(hwcap=~(1 << 20), sysctl=1), ["generic"]),
+        ("arm64", "Darwin", System(hwcap=0, sysctl=1), ["neon-dotprod", "generic"]),
+        ("arm64", "Darwin", System(hwcap=1 << 20, sysctl=0), ["generic"]),
+        ("arm64", "Darwin", System(hwcap=1 << 20, sysctl=None), ["generic"]),
+        ("ARM64", "Windows", System(hwcap=1 << 20, sysctl=1), ["generic"]),
+    ],
+)
+def test_the_sets_of_arm_machines_though_llvm_does_not_look_for_dotprod(
+    machine: str, system: str, library: System, names: list[str], elsewhere: pytest.MonkeyPatch
+) -> None:
+    describe(elsewhere, machine, system, frozenset())
+    elsewhere.setattr(ctypes, "CDLL", lambda _name: library)
+    assert [one.name for one in available()] == names
+    said = caution(available()[0])
+    assert said is not None and names[0] in said and machine.lower() in said
+
+
+def test_x86_needs_no_word_of_caution() -> None:
+    assert caution(AMX) is None
 
 
 def test_tiles_are_left_alone_where_the_system_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:

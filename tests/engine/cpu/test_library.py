@@ -32,6 +32,7 @@ def test_missing_kernels_are_announced_compiled_and_older_ones_dropped(
     shared = library.object_path(choose())
     folder = home_with_kernels / "kernels"
     folder.mkdir()
+    monkeypatch.setattr(library, "caution", lambda isa: f"careful with {isa.name}")
     wanted, older = folder / shared.name, folder / f"{choose().name}-0000000000000000.o"
     older.write_bytes(b"")
     monkeypatch.setattr(library, "object_path", lambda isa: wanted)
@@ -46,7 +47,7 @@ def test_missing_kernels_are_announced_compiled_and_older_ones_dropped(
     monkeypatch.setattr(subprocess, "run", run)
     told: list[str] = []
     library.load_kernels(choose(), told.append)
-    assert told == ["compiling kernels (once)"]
+    assert told == ["compiling kernels (once)", f"careful with {choose().name}"]
     assert commands == [[sys.executable, "-P", "-m", "app.engine.cpu.compile", choose().name, str(wanted)]]
     assert [file.name for file in folder.iterdir()] == [wanted.name]
 

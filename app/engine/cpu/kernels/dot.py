@@ -61,24 +61,54 @@ def _avx2(builder: Any, weights: list[Any], x: Any, total: Any, lanes: int, limi
     return total
 
 
-def _avx512_vnni(builder: Any, weights: list[Any], x: Any, total: Any, lanes: int, limit: int) -> Any:
+def _vnni(builder: Any, weights: list[Any], x: Any, total: Any, lanes: int, limit: int) -> Any:
     """vpdpbusd takes unsigned weights: signed ones go in as w + 128. Two sums hide half of its latency."""
     ints, octets = ir.VectorType(I32, lanes), ir.VectorType(I8, 4 * lanes)
     top_bit = ir.Constant(octets, [-128] * 4 * lanes)
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"  # of AVX-VNNI too
     sums = [total, ir.Constant(ints, [0] * lanes)]
     for j, vector in enumerate(weights):
         unsigned = builder.xor(vector, top_bit) if limit == SIGNED else vector
-        activations = _quad(builder, x, j, lanes)
-        sums[j % 2] = call(builder, "llvm.x86.avx512.vpdpbusd.512", ints, [sums[j % 2], unsigned, activations])
+        sums[j % 2] = call(builder, name, ints, [sums[j % 2], unsigned, _quad(builder, x, j, lanes)])
     return builder.add(*sums)
 
 
-IMPLEMENTATIONS = {"generic": _generic, "avx2": _avx2, "avx512-vnni": _avx512_vnni, "amx": _avx512_vnni}
+def _neon_dotprod(builder: Any, weights: list[Any], x: Any, total: Any, lanes: int, limit: int) -> Any:
+    """sdot multiplies signed bytes, and all our weights are signed or at most 63; a register holds four rows.
+
+    Four quads of activations are loaded at once: sdot can take any of them for all rows.
+    """
+    ints, octets, undefined = ir.VectorType(I32, 4), ir.VectorType(I8, 16), ir.Undefined
+
+    def part(vector: Any, first: int, count: int) -> Any:
+        picks = ir.Constant(ir.VectorType(I32, count), list(range(first, first + count)))
+        return builder.shuffle_vector(vector, ir.Constant(vector.type, undefined), picks)
+
+    sums = [part(total, row, 4) for row in range(0, lanes, 4)]
+    for j, vector in enumerate(weights):
+        if j % 4 == 0:
+            quads = load_at(builder, builder.add(x, ir.IntType(64)(4 * j)), ints, 4)
+        pick = ir.Constant(ints, [j % 4] * 4)
+        quad = builder.bitcast(builder.shuffle_vector(quads, ir.Constant(ints, undefined), pick), octets)
+        for i, of_rows in enumerate(sums):
+            operands = [of_rows, part(vector, 16 * i, 16), quad]
+            sums[i] = call(builder, "llvm.aarch64.neon.sdot.v4i32.v16i8", ints, operands)
+    return builder.shuffle_vector(*sums, ir.Constant(ir.VectorType(I32, lanes), list(range(lanes))))
+
+
+IMPLEMENTATIONS = {
+    "amx": _vnni,
+    "avx512-vnni": _vnni,
+    "avx-vnni": _vnni,
+    "avx2": _avx2,
+    "neon-dotprod": _neon_dotprod,
+    "generic": _generic,
+}
 
 
 def shift_of(isa: InstructionSet, limit: int) -> int:
     """What `dot` adds to each weight on its way: `start` has to be less by that much times the sum of x."""
-    return 128 if IMPLEMENTATIONS[isa.name] is _avx512_vnni and limit == SIGNED else 0
+    return 128 if IMPLEMENTATIONS[isa.name] is _vnni and limit == SIGNED else 0
 
 
 def define_dot(isa: InstructionSet, limit: int) -> Any:
