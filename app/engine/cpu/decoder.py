@@ -54,7 +54,8 @@ class CpuDecoder:
         self.pool = Pool(kernels, threads)
         self._context = np.zeros(len(Ctx), np.int64)
         self._buffers: dict[Ctx, NDArray[np.generic]] = {}
-        self._sync = aligned(Sync.COUNTERS // 8 + (spec.n_layers * PHASES + 1) * CACHE_LINE // 8, np.int64)
+        counters = (spec.n_layers * PHASES + 1) * threads  # one a phase and thread
+        self._sync = aligned((Sync.COUNTERS + counters * CACHE_LINE) // 8, np.int64)
         self._rows = self._positions = 0
         self._buffers[Ctx.LOGITS] = aligned(0, np.uint8)
         self._fill_context(kernels.isa.lanes)

@@ -6,9 +6,10 @@ phase.
     chunks, quantise, output projection, + residual 4 RMSNorm, quantise, gate and up projections, SiLU(gate) * up 5
     quantise, down projection, + residual last: norm, LM head of the rows that are needed
 
-Work inside a phase is taken in pieces from a shared counter, so a thread whose core is busy elsewhere holds up one
-piece and not its share of the phase. What a piece computes does not depend on who takes it, and no two pieces write
-one number.
+Work inside a phase is taken in pieces from shared counters, so a thread whose core is busy elsewhere holds up one piece
+and not its share of the phase. Each thread begins with a share of its own, whose pieces lie one after the other: the
+memory is read in long walks, and a phase can ask for the start of its walk before its activations are ready. What a
+piece computes does not depend on who takes it, and no two pieces write one number.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from app.engine.cpu.kernels.vectors import (
     load_address,
     load_f32,
     load_i64,
+    prefetch,
     store_f32,
     store_release,
 )
@@ -48,6 +50,8 @@ from app.engine.cpu.layout import (
     Sync,
 )
 from app.engine.formats import GGMLType
+
+WALK_START = 4096  # bytes of a walk that are asked for ahead of it: as far as the products ask ahead of themselves
 
 FLOATS = (int(GGMLType.F32), int(GGMLType.F16), int(GGMLType.BF16))
 
@@ -85,9 +89,44 @@ def barrier(ctx: int, epoch: int) -> int:
 
 
 @jit
-def take(ctx: int, phase: int) -> int:
-    """The next piece of this phase that nobody has."""
-    return fetch_add(word(ctx, Ctx.SYNC) + Sync.COUNTERS + phase * CACHE_LINE, 1)
+def take(ctx: int, phase: int, tid: int, n_pieces: int) -> int:
+    """The next piece of this phase that nobody has, of the thread's own share or then of another's; else n_pieces."""
+    n_threads = word(ctx, Ctx.N_THREADS)
+    counters = word(ctx, Ctx.SYNC) + Sync.COUNTERS + phase * n_threads * CACHE_LINE
+    for i in range(n_threads):
+        owner = (tid + i) % n_threads
+        piece = first_piece(owner, n_threads, n_pieces) + fetch_add(counters + owner * CACHE_LINE, 1)
+        if piece < first_piece(owner + 1, n_threads, n_pieces):
+            return piece
+    return n_pieces
+
+
+@jit
+def first_piece(owner: int, n_threads: int, n_pieces: int) -> int:
+    """Where a thread's share begins."""
+    return owner * n_pieces // n_threads
+
+
+@jit
+def ask_for(matrix: int, first: int) -> None:
+    """Prefetch the start of a walk over the groups from `first` on."""
+    start = word(matrix, Matrix.DATA) + first * word(matrix, Matrix.GROUP_BYTES)
+    for line in range(0, WALK_START, CACHE_LINE):
+        prefetch(start + line)
+
+
+@jit
+def pieces_of(matrix: int) -> Any:
+    """(groups, groups a piece, pieces) of a matrix."""
+    n_groups, piece = word(matrix, Matrix.N_GROUPS), word(matrix, Matrix.PIECE)
+    return n_groups, piece, (n_groups + piece - 1) // piece
+
+
+@jit
+def ask_for_share(ctx: int, tid: int, matrix: int) -> None:
+    """Prefetch the start of a thread's share of a matrix."""
+    _, piece, n_pieces = pieces_of(matrix)
+    ask_for(matrix, first_piece(tid, word(ctx, Ctx.N_THREADS), n_pieces) * piece)
 
 
 @jit
@@ -193,7 +232,7 @@ def attend_small(ctx: int, tid: int, layer: int, phase: int) -> None:
     base = scratch(ctx, tid)
     parts = base + word(ctx, Ctx.SCRATCH_PART)
     while True:
-        piece = take(ctx, phase)
+        piece = take(ctx, phase, tid, n_kv_heads * n_chunks)
         if piece >= n_kv_heads * n_chunks:
             return
         kv_head, chunk = piece // n_chunks, piece % n_chunks
@@ -240,11 +279,11 @@ def attend_large(ctx: int, tid: int, layer: int, phase: int) -> None:
     base = scratch(ctx, tid)
     parts, states = base + word(ctx, Ctx.SCRATCH_PART), base + word(ctx, Ctx.SCRATCH_STATE)
     while True:
-        piece = take(ctx, phase)
+        piece = take(ctx, phase, tid, n_kv_heads * tiles)
         if piece >= n_kv_heads * tiles:
             return
         # the last tokens see the most keys: take them first, so that the phase ends evenly
-        kv_head, tile = piece % n_kv_heads, tiles - 1 - piece // n_kv_heads
+        kv_head, tile = piece // tiles, tiles - 1 - piece % tiles
         first, count = tile * row_tile, min(row_tile, n_tokens - tile * row_tile)
         queries = word(ctx, Ctx.QUERIES) + (first * n_heads + kv_head * group) * head_dim * 4
         for chunk in range((start + first + count - 1) // CHUNK + 1):
@@ -294,13 +333,21 @@ def define_step(isa: InstructionSet) -> Any:
         ints = not (is_float(q) and is_float(k) and is_float(v))
         n_tokens, n = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.D_MODEL)
         norm = word(table, Layer.ATTN_NORM)
-        epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
         n_heads, n_kv_heads = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.N_KV_HEADS)
         groups = word(ctx, Ctx.HEAD_DIM) // lanes
+        n_pieces = n_heads + 2 * n_kv_heads
+        first = first_piece(tid, word(ctx, Ctx.N_THREADS), n_pieces)
+        if first < n_heads:
+            ask_for(q, first * groups)
+        elif first < n_heads + n_kv_heads:
+            ask_for(k, (first - n_heads) * groups)
+        else:
+            ask_for(v, (first - n_heads - n_kv_heads) * groups)
+        epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
         out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT)
         while True:
-            head = take(ctx, phase)
-            if head >= n_heads + 2 * n_kv_heads:
+            head = take(ctx, phase, tid, n_pieces)
+            if head >= n_pieces:
                 return epoch
             if head < n_heads:
                 multiply_groups(ctx, tid, q, head * groups, groups, n_tokens, out)
@@ -314,10 +361,10 @@ def define_step(isa: InstructionSet) -> Any:
     def project_residual(ctx: int, tid: int, matrix: int, phase: int) -> None:
         """Phases 3 and 5: a projection back to d_model that is added to the residual stream."""
         n_tokens, n = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.D_MODEL)
-        n_groups, piece = word(matrix, Matrix.N_GROUPS), word(matrix, Matrix.PIECE)
+        n_groups, piece, n_pieces = pieces_of(matrix)
         out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT)
         while True:
-            first = take(ctx, phase) * piece
+            first = take(ctx, phase, tid, n_pieces) * piece
             if first >= n_groups:
                 return
             count = min(piece, n_groups - first)
@@ -335,11 +382,13 @@ def define_step(isa: InstructionSet) -> Any:
         ints = not (is_float(gate) and is_float(up))
         n_tokens, n, n_ff = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.D_MODEL), word(ctx, Ctx.D_FF)
         norm = word(table, Layer.FFN_NORM)
+        n_groups, piece, n_pieces = pieces_of(gate)
+        ask_for_share(ctx, tid, gate)
+        ask_for_share(ctx, tid, up)
         epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
-        n_groups, piece = word(gate, Matrix.N_GROUPS), word(gate, Matrix.PIECE)
         out, out2 = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT), scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT2)
         while True:
-            first = take(ctx, phase) * piece
+            first = take(ctx, phase, tid, n_pieces) * piece
             if first >= n_groups:
                 return epoch
             count = min(piece, n_groups - first)
@@ -359,11 +408,12 @@ def define_step(isa: InstructionSet) -> Any:
         first_row = word(ctx, Ctx.N_TOKENS) - rows
         floats = is_float(matrix)
         norm = word(ctx, Ctx.OUTPUT_NORM)
+        ask_for_share(ctx, tid, matrix)
         epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), first_row, rows, n, norm, not floats, floats)
-        n_groups, piece = word(matrix, Matrix.N_GROUPS), word(matrix, Matrix.PIECE)
+        n_groups, piece, n_pieces = pieces_of(matrix)
         out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT)
         while True:
-            first = take(ctx, phase) * piece
+            first = take(ctx, phase, tid, n_pieces) * piece
             if first >= n_groups:
                 return epoch
             count = min(piece, n_groups - first)
@@ -392,8 +442,9 @@ def define_step(isa: InstructionSet) -> Any:
                 else:
                     attend_large(ctx, tid, layer, phase)
             elif kind == 2:
-                rows = combine_small(ctx, tid) if small else word(ctx, Ctx.ATTENTION)
                 matrix = word(layer_table(ctx, layer), Layer.OUT)
+                ask_for_share(ctx, tid, matrix)
+                rows = combine_small(ctx, tid) if small else word(ctx, Ctx.ATTENTION)
                 width, floats = word(ctx, Ctx.N_HEADS) * word(ctx, Ctx.HEAD_DIM), is_float(matrix)
                 epoch = prepare(ctx, tid, epoch, rows, 0, n_tokens, width, 0, not floats, floats)
                 project_residual(ctx, tid, matrix, phase)
@@ -403,6 +454,7 @@ def define_step(isa: InstructionSet) -> Any:
                 matrix = word(layer_table(ctx, layer), Layer.DOWN)
                 floats = is_float(matrix)
                 rows = word(ctx, Ctx.FFN)
+                ask_for_share(ctx, tid, matrix)
                 epoch = prepare(ctx, tid, epoch, rows, 0, n_tokens, word(ctx, Ctx.D_FF), 0, not floats, floats)
                 project_residual(ctx, tid, matrix, phase)
                 if tid == 0 and load_acquire(sync + Sync.CANCEL) != 0:
