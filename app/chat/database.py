@@ -71,9 +71,9 @@ class Database:
                 return work(self._opened())
         except sqlite3.Error as error:
             why, hint = _WHY.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF, (str(error), None))
-            raise StoreError(f"cannot use the chats in {self.shown}: {why}", hint) from error
+            raise StoreError(f"cannot use the chats: {why} ({self.shown})", hint) from error
         except OSError as error:
-            raise StoreError(f"cannot use the chats in {self.shown}: {error.strerror}") from error
+            raise StoreError(f"cannot use the chats: {error.strerror} ({self.shown})") from error
 
     def _index_rebuilt(self) -> bool:
         try:
