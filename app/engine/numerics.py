@@ -18,6 +18,7 @@ F32 = np.float32
 Floats = NDArray[np.float32]
 
 BLOCK, SEGMENT_COLUMNS, CHUNK = 32, 256, 128
+LEAST = 1e-36  # a block whose numbers are all under this counts as zeros: 127 / m may be infinite
 NORM_PARTS, SCORE_PARTS, SUM_LANES = 64, 4, 16  # partial sums of a norm, of a score, of a softmax sum
 
 LOG2_E, LN2_HIGH, LN2_LOW = F32(1.44269504088896341), F32(0.693359375), F32(-2.12194440e-4)
@@ -77,10 +78,10 @@ class Quantised:
 
 
 def quantise(x: Floats) -> Quantised:
-    """d = max|x| / 127 and x * (127 / max|x|), rounded to the nearest whole number, ties to even."""
+    """d = max|x| / 127 and x * (127 / max|x|), rounded to the nearest whole number, ties to even; 0 for tiny blocks."""
     blocks = x.reshape(*x.shape[:-1], -1, BLOCK)
     largest = np.abs(blocks).max(axis=-1)
-    inverse = np.divide(F32(127), largest, out=np.zeros_like(largest), where=largest > 0)
+    inverse = np.divide(F32(127), largest, out=np.zeros_like(largest), where=largest >= F32(LEAST))
     return Quantised(np.rint(blocks * inverse[..., np.newaxis]), largest / F32(127))
 
 

@@ -50,6 +50,12 @@ def test_quantise_keeps_zeros_and_reaches_127() -> None:
     assert np.abs(got.values * got.scales[..., np.newaxis] - x.reshape(2, 2, 32)).max() <= got.scales.max() / 2 * 1.001
 
 
+@pytest.mark.parametrize("size", [1e-45, 1e-38, 9e-37])
+def test_a_block_of_numbers_too_small_to_quantise_counts_as_zeros(size: float) -> None:
+    got = numerics.quantise(np.full((1, 32), size, np.float32))
+    assert not got.values.any() and np.isfinite(got.scales).all()
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_multiply_is_the_product_with_the_dequantised_matrix(kind: GGMLType) -> None:
     x, columns = normal(3, 512), 512

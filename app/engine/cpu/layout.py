@@ -10,6 +10,7 @@ from enum import IntEnum
 
 WIDE = 16  # floats that a row operation takes at a time
 BLOCK = 32  # columns that share one activation scale
+LEAST = 1e-36  # a block whose numbers are all under this counts as zeros: 127 / m may be infinite
 SEGMENT = 8  # blocks (256 columns) that are summed before they join the total
 CHUNK = 128  # keys in one attention chunk, and in one page of the cache
 TILE = 16  # keys that one vector holds

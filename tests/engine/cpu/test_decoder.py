@@ -57,6 +57,17 @@ def test_every_cache_type_gives_the_bits_of_the_reference(kv: str, tmp_path: Pat
         assert np.array_equal(all_logits(decoder, TOKENS, 5), reference_logits(path, TOKENS, kv))
 
 
+def test_numbers_too_small_to_quantise_give_the_bits_of_the_reference(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "model.gguf", types="Q8_0", n_layers=1)
+    content = bytearray(path.read_bytes())
+    norm = read_gguf(path).tensors["blk.0.attn_norm.weight"]
+    np.frombuffer(content, "<f4", norm.shape[0], norm.offset)[:] *= 1e-37
+    path.write_bytes(content)
+    for kv in ("f16", "q8_0"):
+        with cpu_decoder(path, kv=kv) as decoder:
+            assert np.array_equal(all_logits(decoder, TOKENS, 24), reference_logits(path, TOKENS, kv))
+
+
 def test_attention_over_several_chunks_gives_the_bits_of_the_reference(tmp_path: Path) -> None:
     path = write_model(tmp_path / "model.gguf", n_layers=1)
     tokens = np.random.default_rng(6).integers(0, 250, 300).tolist()

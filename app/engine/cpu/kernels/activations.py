@@ -32,7 +32,7 @@ from app.engine.cpu.kernels.vectors import (
     sum16,
     sum16_i32,
 )
-from app.engine.cpu.layout import BLOCK
+from app.engine.cpu.layout import BLOCK, LEAST
 
 VECTOR = 64  # bytes of 16 float32
 
@@ -72,7 +72,7 @@ def quantise(x: int, n: int, t: int, n_tokens: int, quants: int, scales: int, su
         low, high = load16(x + block * 2 * VECTOR), load16(x + block * 2 * VECTOR + VECTOR)
         largest = largest16(max16(abs16(low), abs16(high)))
         inverse = types.float32(0.0)
-        if largest > types.float32(0.0):
+        if largest >= types.float32(LEAST):
             inverse = types.float32(127.0) / largest
         factor = splat16(inverse)
         q_low, q_high = round16(mul16(low, factor)), round16(mul16(high, factor))

@@ -35,7 +35,7 @@ from app.engine.cpu.kernels.vectors import (
     store_f32,
     store_i8,
 )  # fmt: skip
-from app.engine.cpu.layout import CHUNK, KV_F16, KV_F32, TILE
+from app.engine.cpu.layout import CHUNK, KV_F16, KV_F32, LEAST, TILE
 
 VECTOR = 64  # bytes of 16 float32
 AHEAD = 8192  # bytes between what is read and what is asked for; the values follow the keys
@@ -97,7 +97,7 @@ def quantise_block(x: int, quants: int, scale: int) -> None:
     low, high = load16(x), load16(x + VECTOR)
     largest = largest16(max16(abs16(low), abs16(high)))
     inverse = types.float32(0.0)
-    if largest > types.float32(0.0):
+    if largest >= types.float32(LEAST):
         inverse = types.float32(127.0) / largest
     factor = splat16(inverse)
     store16_i32_as_i8(quants, round16(mul16(low, factor)))

@@ -1,10 +1,12 @@
 """The step: every phase of every layer for a few tokens, in one call a thread. Threads meet at a barrier after each
 phase.
 
-    1 RMSNorm, quantise, Q K V projections; the thread that finishes a head adds its bias, QK-norm and RoPE and stores
-    it 2 attention: (KV head x chunk) for few tokens, (KV head x tile of tokens) for a prompt chunk 3 combine the
-    chunks, quantise, output projection, + residual 4 RMSNorm, quantise, gate and up projections, SiLU(gate) * up 5
-    quantise, down projection, + residual last: norm, LM head of the rows that are needed
+    1     RMSNorm, quantise, Q K V projections; who finishes a head adds its bias, QK-norm and RoPE and stores it
+    2     attention: (KV head x chunk) for few tokens, (KV head x tile of tokens) for a prompt chunk
+    3     combine the chunks, quantise, output projection, + residual
+    4     RMSNorm, quantise, gate and up projections, SiLU(gate) * up
+    5     quantise, down projection, + residual
+    last  norm, LM head of the rows that are needed
 
 Work inside a phase is taken in pieces from shared counters, so a thread whose core is busy elsewhere holds up one piece
 and not its share of the phase. Each thread begins with a share of its own, whose pieces lie one after the other: the
@@ -20,140 +22,28 @@ from numba.core import types
 
 from app.engine.cpu.isa import InstructionSet
 from app.engine.cpu.kernels.activations import add_row, place_floats, quantise, rms_norm, rotate, silu_times
-from app.engine.cpu.kernels.attention import attend_chunk, copy_part, finish, merge
+from app.engine.cpu.kernels.atomics import load_acquire, store_release
+from app.engine.cpu.kernels.context import (
+    activations,
+    ask_for,
+    ask_for_share,
+    barrier,
+    cache_address,
+    first_piece,
+    float_word,
+    is_float,
+    layer_table,
+    pieces_of,
+    scratch,
+    take,
+    word,
+)  # fmt: skip
 from app.engine.cpu.kernels.kv_page import store_key, store_value
 from app.engine.cpu.kernels.products import define_multiply
+from app.engine.cpu.kernels.step_attention import attend_large, attend_small, combine_small
 from app.engine.cpu.kernels.tiles import configure_tiles, release_tiles
-from app.engine.cpu.kernels.vectors import (
-    fetch_add,
-    jit,
-    load_acquire,
-    load_address,
-    load_f32,
-    load_i64,
-    prefetch,
-    store_f32,
-    store_release,
-)
-from app.engine.cpu.kernels.waiting import wait_for, wake
-from app.engine.cpu.layout import (
-    CACHE_LINE,
-    CHUNK,
-    PHASES,
-    SMALL_STEP,
-    TILE_TOKENS,
-    WALK_QUERIES,
-    WORD,
-    Ctx,
-    Layer,
-    Matrix,
-    Sync,
-)
-from app.engine.formats import GGMLType
-
-WALK_START = 4096  # bytes of a walk that are asked for ahead of it: as far as the products ask ahead of themselves
-
-FLOATS = (int(GGMLType.F32), int(GGMLType.F16), int(GGMLType.BF16))
-
-
-@jit
-def word(table: int, index: int) -> int:
-    """Entry `index` of a table of int64 words."""
-    return load_i64(table + index * WORD)
-
-
-@jit
-def float_word(table: int, index: int) -> float:
-    """Entry `index` of a table, whose low half holds a float32."""
-    return load_f32(table + index * WORD)
-
-
-@jit
-def layer_table(ctx: int, layer: int) -> int:
-    """Address of a layer's table."""
-    return word(word(ctx, Ctx.LAYERS) + layer * WORD, 0)
-
-
-@jit
-def barrier(ctx: int, epoch: int) -> int:
-    """Wait until every thread is here."""
-    n_threads = word(ctx, Ctx.N_THREADS)
-    if n_threads > 1:
-        arrivals = word(ctx, Ctx.SYNC) + Sync.ARRIVALS
-        target = (epoch + 1) * n_threads
-        if fetch_add(arrivals, 1) + 1 < target:
-            wait_for(arrivals, target)
-        else:
-            wake(arrivals)
-    return epoch + 1
-
-
-@jit
-def take(ctx: int, phase: int, tid: int, n_pieces: int) -> int:
-    """The next piece of this phase that nobody has, of the thread's own share or then of another's; else n_pieces."""
-    n_threads = word(ctx, Ctx.N_THREADS)
-    counters = word(ctx, Ctx.SYNC) + Sync.COUNTERS + phase * n_threads * CACHE_LINE
-    for i in range(n_threads):
-        owner = (tid + i) % n_threads
-        piece = first_piece(owner, n_threads, n_pieces) + fetch_add(counters + owner * CACHE_LINE, 1)
-        if piece < first_piece(owner + 1, n_threads, n_pieces):
-            return piece
-    return n_pieces
-
-
-@jit
-def first_piece(owner: int, n_threads: int, n_pieces: int) -> int:
-    """Where a thread's share begins."""
-    return owner * n_pieces // n_threads
-
-
-@jit
-def ask_for(matrix: int, first: int) -> None:
-    """Prefetch the start of a walk over the groups from `first` on."""
-    start = word(matrix, Matrix.DATA) + first * word(matrix, Matrix.GROUP_BYTES)
-    for line in range(0, WALK_START, CACHE_LINE):
-        prefetch(start + line)
-
-
-@jit
-def pieces_of(matrix: int) -> Any:
-    """(groups, groups a piece, pieces) of a matrix."""
-    n_groups, piece = word(matrix, Matrix.N_GROUPS), word(matrix, Matrix.PIECE)
-    return n_groups, piece, (n_groups + piece - 1) // piece
-
-
-@jit
-def ask_for_share(ctx: int, tid: int, matrix: int) -> None:
-    """Prefetch the start of a thread's share of a matrix."""
-    _, piece, n_pieces = pieces_of(matrix)
-    ask_for(matrix, first_piece(tid, word(ctx, Ctx.N_THREADS), n_pieces) * piece)
-
-
-@jit
-def is_float(matrix: int) -> bool:
-    """True when the matrix is multiplied with float activations, False with int8."""
-    kind = word(matrix, Matrix.FORMAT)
-    return kind == FLOATS[0] or kind == FLOATS[1] or kind == FLOATS[2]
-
-
-@jit
-def scratch(ctx: int, tid: int) -> int:
-    """Address of a thread's scratch."""
-    return word(ctx, Ctx.SCRATCH) + tid * word(ctx, Ctx.SCRATCH_STRIDE)
-
-
-@jit
-def activations(ctx: int, tid: int) -> Any:
-    """Where this step's activations are, as `matmul` takes them. Large steps share them, small ones do not."""
-    n_tokens = word(ctx, Ctx.N_TOKENS)
-    base = scratch(ctx, tid) if n_tokens <= SMALL_STEP else word(ctx, Ctx.SHARED)
-    return (
-        base,
-        base + word(ctx, Ctx.ACT_SCALES) * n_tokens,
-        base + word(ctx, Ctx.ACT_SUMS) * n_tokens,
-        base + word(ctx, Ctx.ACT_SCALED_SUMS) * n_tokens,
-        base + word(ctx, Ctx.ACT_FLOATS) * n_tokens,
-    )
+from app.engine.cpu.kernels.vectors import jit, load_f32, store_f32
+from app.engine.cpu.layout import CHUNK, PHASES, SMALL_STEP, TILE_TOKENS, Ctx, Layer, Matrix, Sync
 
 
 @jit
@@ -180,13 +70,6 @@ def prepare(
         if floats:
             place_floats(row, n, t, count, x[4])
     return epoch if small else barrier(ctx, epoch)
-
-
-@jit
-def cache_address(ctx: int, layer: int, kv_head: int, chunk: int) -> int:
-    """Keys and values of one layer and KV head in the page of one chunk."""
-    page = load_address(word(ctx, Ctx.PAGES) + chunk * WORD)
-    return page + (layer * word(ctx, Ctx.N_KV_HEADS) + kv_head) * word(ctx, Ctx.PAGE_STRIDE)
 
 
 @jit
@@ -219,92 +102,6 @@ def finish_head(ctx: int, layer: int, head: int, rows: int) -> None:
                 store_key(kind, base, position % CHUNK, head_dim, row)
             else:
                 store_value(kind, base, position % CHUNK, head_dim, row)
-
-
-@jit
-def attend_small(ctx: int, tid: int, layer: int, phase: int) -> None:
-    """Few tokens: one piece is (KV head, chunk); results go to PARTIALS for phase 3 to combine."""
-    n_kv_heads, head_dim, n_tokens = word(ctx, Ctx.N_KV_HEADS), word(ctx, Ctx.HEAD_DIM), word(ctx, Ctx.N_TOKENS)
-    n_heads, start, max_chunks = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.START), word(ctx, Ctx.MAX_CHUNKS)
-    group = n_heads // n_kv_heads
-    record = (head_dim + 2) * 4
-    n_chunks = (start + n_tokens - 1) // CHUNK + 1
-    base = scratch(ctx, tid)
-    parts = base + word(ctx, Ctx.SCRATCH_PART)
-    while True:
-        piece = take(ctx, phase, tid, n_kv_heads * n_chunks)
-        if piece >= n_kv_heads * n_chunks:
-            return
-        kv_head, chunk = piece // n_chunks, piece % n_chunks
-        attend_chunk(
-            word(ctx, Ctx.KV_KIND), cache_address(ctx, layer, kv_head, chunk), chunk,
-            word(ctx, Ctx.QUERIES) + kv_head * group * head_dim * 4, n_heads * head_dim * 4, group, start, n_tokens,
-            head_dim, float_word(ctx, Ctx.ATTENTION_SCALE), base + word(ctx, Ctx.SCRATCH_TILE),
-            base + word(ctx, Ctx.SCRATCH_SCORES), parts,
-        )  # fmt: skip
-        for t in range(n_tokens):
-            if start + t >= chunk * CHUNK:
-                for head in range(group):
-                    row = (t * n_heads + kv_head * group + head) * max_chunks + chunk
-                    copy_part(word(ctx, Ctx.PARTIALS) + row * record, parts + (t * group + head) * record, head_dim)
-
-
-@jit
-def combine_small(ctx: int, tid: int) -> int:
-    """Merge the chunks of every query in order; float32 [tokens, heads * head_dim] in this thread's scratch."""
-    n_heads, head_dim, max_chunks = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.HEAD_DIM), word(ctx, Ctx.MAX_CHUNKS)
-    record = (head_dim + 2) * 4
-    state = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_STATE)
-    out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_ATTENTION)
-    for t in range(word(ctx, Ctx.N_TOKENS)):
-        n_chunks = (word(ctx, Ctx.START) + t) // CHUNK + 1
-        for head in range(n_heads):
-            parts = word(ctx, Ctx.PARTIALS) + (t * n_heads + head) * max_chunks * record
-            copy_part(state, parts, head_dim)
-            for chunk in range(1, n_chunks):
-                merge(state, parts + chunk * record, head_dim)
-            finish(state, head_dim, out + (t * n_heads + head) * head_dim * 4)
-    return out
-
-
-@jit
-def attend_large(ctx: int, tid: int, layer: int, phase: int) -> None:
-    """A prompt chunk: one piece is (KV head, tile of tokens), which walks the chunks in order and merges as it goes."""
-    n_kv_heads, head_dim, n_tokens = word(ctx, Ctx.N_KV_HEADS), word(ctx, Ctx.HEAD_DIM), word(ctx, Ctx.N_TOKENS)
-    n_heads, start = word(ctx, Ctx.N_HEADS), word(ctx, Ctx.START)
-    group = n_heads // n_kv_heads
-    record = (head_dim + 2) * 4
-    row_tile = max(1, WALK_QUERIES // group)  # tokens that share one walk over the keys
-    tiles = (n_tokens + row_tile - 1) // row_tile
-    base = scratch(ctx, tid)
-    parts, states = base + word(ctx, Ctx.SCRATCH_PART), base + word(ctx, Ctx.SCRATCH_STATE)
-    while True:
-        piece = take(ctx, phase, tid, n_kv_heads * tiles)
-        if piece >= n_kv_heads * tiles:
-            return
-        # the last tokens see the most keys: take them first, so that the phase ends evenly
-        kv_head, tile = piece // tiles, tiles - 1 - piece % tiles
-        first, count = tile * row_tile, min(row_tile, n_tokens - tile * row_tile)
-        queries = word(ctx, Ctx.QUERIES) + (first * n_heads + kv_head * group) * head_dim * 4
-        for chunk in range((start + first + count - 1) // CHUNK + 1):
-            attend_chunk(
-                word(ctx, Ctx.KV_KIND), cache_address(ctx, layer, kv_head, chunk), chunk, queries,
-                n_heads * head_dim * 4, group, start + first, count, head_dim,
-                float_word(ctx, Ctx.ATTENTION_SCALE), base + word(ctx, Ctx.SCRATCH_TILE),
-                base + word(ctx, Ctx.SCRATCH_SCORES), parts,
-            )  # fmt: skip
-            for t in range(count):
-                if start + first + t >= chunk * CHUNK:
-                    for head in range(group):
-                        i = (t * group + head) * record
-                        if chunk == 0:
-                            copy_part(states + i, parts + i, head_dim)
-                        else:
-                            merge(states + i, parts + i, head_dim)
-        for t in range(count):
-            for head in range(group):
-                row = ((first + t) * n_heads + kv_head * group + head) * head_dim * 4
-                finish(states + (t * group + head) * record, head_dim, word(ctx, Ctx.ATTENTION) + row)
 
 
 def define_step(isa: InstructionSet) -> Any:

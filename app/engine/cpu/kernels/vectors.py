@@ -9,7 +9,6 @@ Nothing here allocates, raises or refers to Python: compiled kernels need no num
 
 from __future__ import annotations
 
-import platform
 from typing import Any
 
 import numba
@@ -23,10 +22,6 @@ from app.engine.cpu.layout import WIDE
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 F16, F32, POINTER = ir.HalfType(), ir.FloatType(), ir.PointerType()
 ELEMENTS = {"f32": F32, "f16": F16, "i32": I32, "i16": I16, "i8": I8}
-
-# Linux's futex (uapi/linux/futex.h) and its system call number; 0 on other systems, where waiting threads yield.
-FUTEX_WAIT, FUTEX_WAKE, FUTEX_PRIVATE = 0, 1, 128
-FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if platform.system() == "Linux" else 0
 
 # How every kernel function is compiled: no exceptions (divisions as NumPy's), and nothing callable from Python.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -302,7 +297,7 @@ def exp16(typing: Any, value: Any) -> Any:
     return F32X16(F32X16), generate
 
 
-# --- scalars, addresses and threads ---------------------------------------------------------------------------------
+# --- scalars and addresses ------------------------------------------------------------------------------------------
 
 
 def _define_scalar_load(result: Any, kind: Any, align: int) -> Any:
@@ -368,85 +363,6 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
         return call(builder, "llvm.fma.f32", F32, list(args))
 
     return types.float32(types.float32, types.float32, types.float32), generate
-
-
-@intrinsic
-def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
-    """Atomically add to an int64 and return what it was."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", builder.inttoptr(args[0], POINTER), args[1], "seq_cst")
-
-    return types.int64(types.intp, types.int64), generate
-
-
-@intrinsic
-def load_acquire(typing: Any, address: Any) -> Any:
-    """Read an int64 that another thread writes."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.inttoptr(args[0], POINTER)
-        return builder.load_atomic(pointer, "acquire", 8, typ=I64)
-
-    return types.int64(types.intp), generate
-
-
-@intrinsic
-def store_release(typing: Any, address: Any, value: Any) -> Any:
-    """Publish an int64 to other threads."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store_atomic(args[1], builder.inttoptr(args[0], I64.as_pointer()), "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.int64), generate
-
-
-def _futex(builder: Any, address: Any, operation: int, value: Any) -> None:
-    """Linux's futex system call on the low half of an int64."""
-    nothing = I64(0)
-    words = [I64(FUTEX), address, I64(operation | FUTEX_PRIVATE), builder.zext(value, I64), nothing, nothing, nothing]
-    call(builder, "syscall", I64, words)
-
-
-@intrinsic
-def sleep_while(typing: Any, address: Any, value: Any) -> Any:
-    """Sleep until `wake_all`, unless the int64 at `address` has changed from `value`; may also return for no reason."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if FUTEX:
-            _futex(builder, args[0], FUTEX_WAIT, builder.trunc(args[1], I32))
-        else:
-            call(builder, "sched_yield", I32, [])
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.int64), generate
-
-
-@intrinsic
-def wake_all(typing: Any, address: Any) -> Any:
-    """Wake every thread that sleeps at `address`."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if FUTEX:
-            _futex(builder, args[0], FUTEX_WAKE, I32(2**31 - 1))
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
-
-
-@intrinsic
-def relax(typing: Any) -> Any:
-    """Tell the processor that this is a waiting loop."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if builder.module.triple.startswith("x86_64"):
-            call(builder, "llvm.x86.sse2.pause", ir.VoidType(), [])
-        elif builder.module.triple.startswith(("aarch64", "arm64")):
-            call(builder, "llvm.aarch64.isb", ir.VoidType(), [I32(15)])  # its `yield` takes no time at all
-        return context.get_dummy_value()
-
-    return types.void(), generate
 
 
 @intrinsic

@@ -6,7 +6,8 @@ neighbour. A counter is an int64 on a cache line of its own, followed by a line 
 
 from __future__ import annotations
 
-from app.engine.cpu.kernels.vectors import fetch_add, jit, load_acquire, relax, sleep_while, wake_all
+from app.engine.cpu.kernels.atomics import fetch_add, load_acquire, relax, sleep_while, wake_all
+from app.engine.cpu.kernels.vectors import jit
 from app.engine.cpu.layout import CACHE_LINE
 
 SPINS = 500  # looks at a counter before a waiting thread sleeps: about 20 us, twice what a piece of work takes
