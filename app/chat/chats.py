@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.chat.export import safe_file_name, to_json, to_markdown, write_new, write_private
 from app.chat.host import BackendHost
 from app.chat.saver import Saver
-from app.chat.search import SearchHit
 from app.chat.session import ChatSession
-from app.chat.store import SessionSummary, Store
 from app.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from app.chat.search import SearchHit
+    from app.chat.store import SessionSummary, Store
 
 EXPORT_SUFFIXES = (".md", ".json")
 
@@ -65,6 +66,14 @@ def export(chat: ChatSession, file: str = "", *, thinking: bool = False) -> Path
 
     Without `file` the name comes from the title, in the working directory. Nothing is overwritten. Raises UsageError.
     """
+    from app.chat.export import (  # noqa: PLC0415 - nothing to write, nothing to import
+        safe_file_name,
+        to_json,
+        to_markdown,
+        write_new,
+        write_private,
+    )
+
     suffix = Path(file).suffix.lower() if file else ".md"
     if suffix not in EXPORT_SUFFIXES:
         raise UsageError(f"cannot tell the format of {printable(file)}", "end the name in .md or .json")

@@ -14,13 +14,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from app.chat.conversation import Message, Session
-from app.chat.damage import Notify
-from app.chat.export import write_unsaved
-from app.chat.store import Store
 from app.errors import QChatError
+
+if TYPE_CHECKING:  # the app's first picture comes before the database
+    from app.chat.damage import Notify
+    from app.chat.store import Store
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.25, 5.0
 
@@ -101,6 +102,8 @@ class Saver:
         """Write what is not saved to a new file in `folder`, or where that fails in the system's folder for temporary
         files, for `qchat sessions import`. Returns its path; raises OSError if neither can be written.
         """
+        from app.chat.export import write_unsaved  # noqa: PLC0415 - nothing to write, nothing to import
+
         chats: dict[str, tuple[Session, list[Message]]] = {}
         for (session_id, _), value in self._sorted():
             session = self._sessions.get(session_id, Session(session_id))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from wcwidth import iter_graphemes, wcswidth
-
 WIDEST = 60  # columns of a terminal
 
 _MARKS = re.compile(r"^(?:[#>\-*+=|~`\s]|\d+[.)]\s)+|[`*_~|\s]+$")  # headings, lists, quotes, fences, rules
@@ -39,6 +37,8 @@ def _plain(line: str) -> str:
 
 def _cut(text: str) -> str:
     """`text` in WIDEST columns, cut between words where there is a gap in its second half."""
+    from wcwidth import iter_graphemes, wcswidth  # noqa: PLC0415 - slow; the app's first picture needs no new title
+
     if wcswidth(text) <= WIDEST:
         return text
     head, columns = "", 1  # one for the ellipsis

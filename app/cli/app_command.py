@@ -5,6 +5,7 @@ Everything is checked before the app is imported, so that a refusal is quick and
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -27,6 +28,7 @@ def start_app(model: str | None, session: str | None, resume_last: bool) -> int:
     if os.name == "posix" and term in ("", "dumb", "unknown"):
         what = f"TERM={term}" if term else "an unset TERM"
         raise UsageError(f"the app cannot be shown on a terminal with {what}", _ELSEWHERE)
+    gc.disable()  # until the first picture: nothing that is imported is garbage
     os.environ.setdefault("ESCDELAY", str(ESCAPE_MS))  # Textual reads it when it is imported
     from app.ui.app import run_app  # noqa: PLC0415 - half a second, when it is certain that it can be shown
 

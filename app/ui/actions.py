@@ -7,7 +7,6 @@ slash is a message (`/etc/hosts, what is it?`, `/no_think hi`), and a near miss 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -128,5 +127,7 @@ def parse_command(text: str) -> Command | NearMiss | None:
 
 def _like(word: str) -> Sequence[str]:
     """The command that `word` may be a mistake for, if one is: letters that changed places come first."""
+    import difflib  # noqa: PLC0415 - only for what is no command
+
     swapped = [known for known in _BY_SLASH if sorted(known) == sorted(word)]
     return swapped[:1] or difflib.get_close_matches(word, list(_BY_SLASH), n=1, cutoff=0.75)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.css.query import NoMatches
 from textual.driver import Driver
+from textual.screen import Screen
 from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed
 
@@ -21,7 +23,6 @@ from app.chat.chats import Chats
 from app.chat.host import BackendHost
 from app.chat.saver import Saver
 from app.chat.session import ChatSession
-from app.chat.store import Store
 from app.cli.terminal import escape_controls
 from app.errors import QChatError
 from app.settings import Settings, load_settings, paths
@@ -32,6 +33,10 @@ from app.ui.output_guard import WithoutControls
 from app.ui.palette import Actions
 from app.ui.stderr_guard import stderr_to_log
 from app.ui.themes import DARK, LIGHT, no_color_wanted, theme_named
+
+if TYPE_CHECKING:
+    from app.chat.damage import Notify
+    from app.chat.store import Store
 
 QUIT_WITHIN_S = 2.0  # the second press of ctrl+c
 STOP_WITHIN_S = 2.0
@@ -51,10 +56,7 @@ class QChatApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [  # here and not in the chat screen: a dialog may be open
         Binding("ctrl+c", "interrupt", "Copy or stop", show=False, priority=True)
     ]
-    CSS = """
-    Footer { background: $background; }
-    Toast { max-width: 80; }
-    """
+    CSS = "Toast { max-width: 80; }"
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class QChatApp(App[int]):
         self._filters.append(WithoutControls())
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = theme_named(settings, self.available_themes, self.console.color_system)
+        self._begin_with_theme(theme_named(settings, self.available_themes, self.console.color_system))
         self.keymap_of_person = read_keymap(settings)
         self.set_keymap(dict(for_textual(self.keymap_of_person)))
         self._flags = dict(flags or {})
@@ -86,11 +88,23 @@ class QChatApp(App[int]):
             ""  # where what could not be saved was put, for the person to be told after the screen is gone
         )
 
-    async def on_mount(self) -> None:
-        self.saver = Saver(Store.open_default, self._notice, self._saving_changed)
+    def _begin_with_theme(self, name: str) -> None:
+        """Set the theme while nothing is drawn yet. Set later, all styles are made twice for the first picture."""
+        self.set_reactive(App.theme, name)
+        theme = self.current_theme
+        looks = {f"-theme-{theme.name}": True, "-dark-mode": theme.dark, "-light-mode": not theme.dark}
+        self.update_classes(looks, update=False)
+        self._refresh_truecolor_filter(self.ansi_theme)
+        self.stylesheet.set_variables(self.get_css_variables())
+
+    def get_default_screen(self) -> Screen[None]:
+        """The chat screen is the first of all: one below it would be laid out and painted for nobody."""
+        self.saver = Saver(_open_store, self._notice, self._saving_changed)
         self.chats = Chats(self.saver, self._host, self._flags)
-        self.chat_screen = ChatScreen(self.chats, self._host, self.keymap_of_person)
-        await self.push_screen(self.chat_screen)
+        self.chat_screen = ChatScreen(self.chats, self._host, self.keymap_of_person, self.size)
+        return self.chat_screen
+
+    def on_mount(self) -> None:
         self._mounted = True
         self._looking = self.set_interval(LOOK_EVERY_S, self.chat_screen.look_for_changes)
         on_continue(self._continue)
@@ -98,6 +112,9 @@ class QChatApp(App[int]):
 
     async def _start(self) -> None:
         """After the first picture: the chats, and the one that was asked for."""
+        if not gc.isenabled():  # as who started the app had it
+            gc.freeze()  # what is imported stays; looking through it would hold up a key for 50 ms now and then
+            gc.enable()
         screen = self.chat_screen
         await screen.telling(screen.show_chat(await self._first_chat(screen)))
         self.ready = True
@@ -226,6 +243,12 @@ class QChatApp(App[int]):
             self._exception = error
             self._exception_event.set()
         self._close_messages_no_wait()
+
+
+def _open_store(notify: Notify) -> Store:
+    from app.chat.store import Store  # noqa: PLC0415 - SQLite, opened after the first picture
+
+    return Store.open_default(notify)
 
 
 def run_app(model: str | None, pick_model: bool, session: str | None, resume_last: bool) -> int:

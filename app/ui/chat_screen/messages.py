@@ -7,10 +7,7 @@ from textual.content import Content
 from app.chat.conversation import Message
 from app.cli.terminal import escape_controls
 from app.errors import UsageError
-from app.ui.attachment import read_attachment
 from app.ui.chat_screen.replies import Replies
-from app.ui.editor import edit_text
-from app.ui.plain import statistics_of
 from app.ui.widgets.message import MessageView
 
 
@@ -96,6 +93,8 @@ class Messages(Replies):
         await self._switch_last(+1)
 
     async def action_stats(self) -> None:
+        from app.ui.plain import statistics_of  # noqa: PLC0415 - not needed for the first picture
+
         replies = [message for message in self.chat.conversation.path() if message.role == "assistant"]
         backend = self.host.current
         if not replies:
@@ -131,6 +130,8 @@ class Messages(Replies):
 
     async def command_attach(self, file: str) -> None:
         """Put a text file into the draft. Raises UsageError."""
+        from app.ui.attachment import read_attachment  # noqa: PLC0415 - not needed for the first picture
+
         if not file:
             raise UsageError("/attach needs the name of a file")
         attachment = read_attachment(file.strip("'\""))
@@ -141,6 +142,8 @@ class Messages(Replies):
         self.say(f"attached {attachment.said}")
 
     async def action_editor(self) -> None:
+        from app.ui.editor import edit_text  # noqa: PLC0415 - not needed for the first picture
+
         with self.app.suspend():
             try:
                 text = edit_text(self.composer.text)

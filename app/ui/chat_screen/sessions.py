@@ -7,7 +7,6 @@ from app.chat.chats import export
 from app.chat.session import ChatSession
 from app.cli.terminal import escape_controls
 from app.errors import QChatError, UsageError
-from app.hub.library import Library
 from app.settings import load_settings, paths
 from app.ui.chat_screen.messages import Messages
 from app.ui.names import shown_model
@@ -78,6 +77,8 @@ class Sessions(Messages):
         """Raises ModelNotFoundError for a name that the engine has no file of."""
         if name:
             if self.chat.settings.backend == "local":
+                from app.hub import Library  # noqa: PLC0415 - not needed for the first picture
+
                 Library(paths().models_dir).find(name)
             self.use_model(name)
         else:
@@ -187,6 +188,7 @@ class Sessions(Messages):
                 view.focus()
 
     async def _choose_model(self) -> None:
+        from app.hub import Library  # noqa: PLC0415 - as the dialog
         from app.ui.screens.picker import PickerScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
 
         settings = self.chat.settings

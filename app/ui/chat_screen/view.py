@@ -6,19 +6,18 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
-from textual.events import DescendantFocus, Resize
+from textual.events import DescendantFocus, Resize, ScreenResume
+from textual.geometry import Size
 from textual.screen import Screen
-from textual.widgets import Footer, TextArea
+from textual.widgets import TextArea
 
 from app.chat.chats import Chats
 from app.chat.conversation import Message
 from app.chat.host import BackendHost
 from app.chat.session import ChatSession
 from app.errors import QChatError
-from app.hub import Library
 from app.settings import paths
 from app.ui.chat_screen.welcome import Welcome
-from app.ui.clipboard import copy_text
 from app.ui.compositor import SparingCompositor
 from app.ui.names import shown_model
 from app.ui.reply_feed import context_used
@@ -26,6 +25,7 @@ from app.ui.widgets.blank import Blank
 from app.ui.widgets.composer import Composer
 from app.ui.widgets.conversation import ConversationView
 from app.ui.widgets.hints import CommandHints
+from app.ui.widgets.key_line import KeyLine
 from app.ui.widgets.session_list import SessionList
 from app.ui.widgets.status import StatusLine
 
@@ -41,6 +41,7 @@ class ChatView(Screen[None]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]  # noqa: RUF012 - Textual has it so
     VERTICAL_BREAKPOINTS = [(0, "-short"), (SHORT, "-tall")]  # noqa: RUF012
+    AUTO_FOCUS = "Composer"
     BLANK = True  # the parts cover it
     DEFAULT_CSS = """
     ChatView {
@@ -62,14 +63,15 @@ class ChatView(Screen[None]):
     }
     """
 
-    def __init__(self, chats: Chats, host: BackendHost, keymap: Mapping[str, str]) -> None:
-        super().__init__()
+    def __init__(self, chats: Chats, host: BackendHost, keymap: Mapping[str, str], size: Size) -> None:
+        super().__init__(classes=_classes(size))
         self._compositor = SparingCompositor()
         self.chats = chats
         self.host = host
         self.chat: ChatSession = chats.new()
         self._keymap = keymap
-        self._wide: bool | None = None  # not known before there is a size
+        self._wide = size.width >= NARROW
+        self._seen = False
 
     def compose(self) -> ComposeResult:
         with Blank(id="beside"):
@@ -80,7 +82,7 @@ class ChatView(Screen[None]):
                 yield CommandHints()
                 yield Composer(self._keys("send"), self._keys("newline"))
                 yield StatusLine()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     @property
     def composer(self) -> Composer:
@@ -102,8 +104,10 @@ class ChatView(Screen[None]):
     def qchat(self) -> QChatApp:
         return cast("QChatApp", self.app)
 
-    def on_mount(self) -> None:
-        self.composer.focus()
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        """At first the styles are those that the parts have just been made with."""
+        event.refresh_styles = self._seen
+        self._seen = True
 
     def on_resize(self, event: Resize) -> None:
         """Where there is room the chats are beside the conversation."""
@@ -157,6 +161,8 @@ class ChatView(Screen[None]):
         if not text:
             self.say(f"there is no {what} to copy", warning=True)
             return
+        from app.ui.clipboard import copy_text  # noqa: PLC0415 - not needed for the first picture
+
         copied = copy_text(text, self.qchat.write_control)
         self.say(copied.said, warning=not copied.done)
 
@@ -174,6 +180,8 @@ class ChatView(Screen[None]):
         welcome = self.query_one(Welcome)
         welcome.display = shown
         if shown:
+            from app.hub import Library  # noqa: PLC0415 - the first picture does not tell of the model yet
+
             welcome.tell_model(self.chat.settings.model, Library(paths().models_dir))
         self.conversation.display = not shown
 
@@ -183,6 +191,12 @@ class ChatView(Screen[None]):
     def _place(self, message: Message) -> tuple[int, int]:
         siblings = self.chat.conversation.siblings(message.id)
         return siblings.index(message.id) + 1, len(siblings)
+
+
+def _classes(size: Size) -> str:
+    """What a screen of that size would be given when it is shown: the styles are then right at once."""
+    across = "-wide with-chats" if size.width >= NARROW else "-narrow"
+    return f"{across} {'-tall' if size.height >= SHORT else '-short'}"
 
 
 def _used(path: Sequence[Message]) -> int | None:

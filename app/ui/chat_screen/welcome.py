@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Center, Vertical
@@ -11,8 +12,10 @@ from textual.widgets import Static
 
 from app.cli.terminal import escape_controls
 from app.errors import ModelNotFoundError
-from app.hub import Library, first_fetch
 from app.ui.names import shown_key, shown_model
+
+if TYPE_CHECKING:
+    from app.hub import Library
 
 _KEYS = ("help", "choose_model", "sessions", "search", "settings", "quit")
 
@@ -68,6 +71,8 @@ class Welcome(Vertical):
 
 
 def _about_model(name: str, library: Library, key: str) -> str:
+    from app.hub import first_fetch  # noqa: PLC0415 - as its caller, when the first picture is there
+
     if first := first_fetch(name, library):
         return (
             f"There is no model on this disk yet. Your first question fetches the starter {first.name} "

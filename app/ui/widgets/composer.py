@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
-from wcwidth import iter_graphemes
 
 from app.chat.text import well_formed
 from app.ui.actions import slash_commands
@@ -73,7 +72,7 @@ class Composer(TextArea):
         row, column = self.cursor_location
         if column == 0:
             return super().get_cursor_left_location()
-        return row, column - len([*iter_graphemes(self.document[row][:column])][-1])
+        return row, column - len(_graphemes(self.document[row][:column])[-1])
 
     def get_cursor_right_location(self) -> tuple[int, int]:
         """One visible character to the right."""
@@ -81,7 +80,7 @@ class Composer(TextArea):
         line = self.document[row]
         if column == len(line):
             return super().get_cursor_right_location()
-        return row, column + len(next(iter_graphemes(line[column:])))
+        return row, column + len(_graphemes(line[column:])[0])
 
     def take_out(self, sent: str) -> None:
         """Take out what was sent; what has been typed since then stays."""
@@ -154,6 +153,12 @@ class Composer(TextArea):
                 shared = shared[:-1]
         whole = f"/{shared}" + (" " if len(names) == 1 else "")
         return whole if whole != self.text else None
+
+
+def _graphemes(text: str) -> Sequence[str]:
+    from wcwidth import iter_graphemes  # noqa: PLC0415 - slow; the first picture needs none
+
+    return [*iter_graphemes(text)]
 
 
 def matching_commands(draft: str) -> Sequence[str]:

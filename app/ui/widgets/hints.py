@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.content import Content
 from textual.widgets import Static
 
@@ -20,10 +22,14 @@ class CommandHints(Static):
 
     def __init__(self) -> None:
         super().__init__(id="hints", markup=False)
+        self._names: Sequence[str] = ()
 
     def show_for(self, draft: str) -> None:
         """Show what `draft` may become."""
         names = matching_commands(draft)
+        if names == self._names:  # as with nearly every key: no layout then
+            return
+        self._names = names
         self.display = bool(names)
         known = {action.slash: action for action in slash_commands()}
         lines = [

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from app.chat.store import SessionSummary
 from app.cli.terminal import escape_controls
 from app.ui.keymap import bindings
+
+if TYPE_CHECKING:
+    from app.chat.store import SessionSummary
 
 UNTITLED = "New chat"
 

@@ -102,6 +102,7 @@ def after(*steps: Step) -> Callable[[Pilot[int]], Awaitable[None]]:
         app = pilot.app
         assert isinstance(app, QChatApp)
         await until(pilot, lambda: app.ready)
+        app.chat_screen.composer.cursor_blink = False  # before it was ever off: Textual keeps that row
         for step in steps:
             await step(app, pilot)
             await pilot.pause()
