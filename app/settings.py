@@ -102,6 +102,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "threads": Rule(int, 0, 1024),
         "device": Rule(str, choices=("auto", "cpu", "cuda")),
         "lm_head": Rule(str, choices=("q4_0",), own=True),
+        "packed_cache_gb": Rule(float, 0, 1_000_000),
         "theme": Rule(str),
         "sampling.temperature": Rule(float, 0, 100, own=True),
         "sampling.top_k": Rule(int, 0, 1_000_000_000, own=True),
@@ -144,6 +145,7 @@ class Settings:
     threads: int  # 0: physical cores
     device: str
     lm_head: str | None
+    packed_cache_gb: float  # 10^9 bytes; 0 keeps nothing
     theme: str
     sampling: SamplingSettings
     keys: Mapping[str, str]  # action -> keys, from the [keys] table; the app checks them

@@ -65,6 +65,7 @@ def load_model(
     n_ctx: int | None = None,
     kv: str = "f16",
     lm_head: str | None = None,
+    cache_bytes: int = 0,
     on_progress: OnProgress | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> LoadedModel:
@@ -74,6 +75,7 @@ def load_model(
     n_ctx     tokens that a conversation can hold; default and upper limit: the model's own context
     kv        type of the cache: "f16", "f32" or "q8_0"
     lm_head   "q4_0" requantises the LM head: fewer bytes a token, other answers
+    cache_bytes   what packed weights of all models may take on disk; 0 keeps none
     Raises the errors of read_gguf and ModelSpec.from_gguf, and UsageError for an option the model does not allow.
     """
     started = time.perf_counter()
@@ -92,7 +94,16 @@ def load_model(
         n_threads = threads or physical_cores()
         report = None if on_progress is None else (lambda done, total: on_progress("load", done, total))
         head_kind = GGMLType.Q4_0 if lm_head == "q4_0" else None
-        weights = PackedWeights(gguf, spec, kernels, n_threads, head_kind=head_kind, on_progress=report)
+        weights = PackedWeights(
+            gguf,
+            spec,
+            kernels,
+            n_threads,
+            head_kind=head_kind,
+            on_progress=report,
+            cache_bytes=cache_bytes,
+            notify=notify,
+        )
         give_back_unused()
         decoder = CpuDecoder(
             gguf, spec, weights, kernels, threads=n_threads, n_ctx=n_ctx or spec.context_length, kv=kv,
@@ -123,6 +134,7 @@ def load_configured(
         n_ctx=settings.ctx or None,
         kv=settings.kv,
         lm_head=settings.lm_head,
+        cache_bytes=int(settings.packed_cache_gb * 1e9),
         on_progress=on_progress,
         notify=notify,
     )

@@ -68,26 +68,49 @@ class PackedMatrix:
         return lanes * row_bytes(self.packed_kind, self.columns)
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Rows first..last of a matrix: the bytes that they take in the file, and their place in the block of weights."""
+
+    matrix: PackedMatrix
+    first: int
+    last: int
+    n_bytes: int
+    place: int
+
+
 class Packer:
     """Packs the matrices of one file, a few rows at a time; any number of threads may call it."""
 
     def __init__(self, gguf: GGUFFile, pack: Entry, lanes: int) -> None:
         self._gguf, self._pack, self._lanes = gguf, pack, lanes
-        self._own = threading.local()  # each thread's piece of the file
+        self._own = threading.local()  # each thread's piece of the file, and the same packed
 
-    def pieces(self, matrix: PackedMatrix) -> list[tuple[int, int]]:
-        """Ranges of rows, cut between groups and between heads."""
+    def pieces(self, matrix: PackedMatrix) -> list[Piece]:
+        """All rows of a matrix, cut between groups and between heads."""
         row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
         unit = matrix.head_dim or self._lanes
         step = max(1, PIECE_BYTES // (row * unit)) * unit
-        return [(first, min(first + step, matrix.rows)) for first in range(0, matrix.rows, step)]
+        pieces = []
+        for first in range(0, matrix.rows, step):
+            last = min(first + step, matrix.rows)
+            place = matrix.offset + first // self._lanes * matrix.group_bytes(self._lanes)
+            pieces.append(Piece(matrix, first, last, (last - first) * row, place))
+        return pieces
 
-    def pack(self, matrix: PackedMatrix, first: int, last: int, target: int) -> int:
-        """Pack rows first..last, whole groups, to address `target`; the bytes that were read."""
-        n_rows = last - first
-        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
-        raw = self._room(n_rows * row)
-        self._gguf.read_into(raw, matrix.name, first * row)
+    def packed(self, piece: Piece) -> U8Array:
+        """The rows as groups, in memory that this thread's next call overwrites."""
+        n_groups = -(-(piece.last - piece.first) // self._lanes)
+        groups = self._room("groups", n_groups * piece.matrix.group_bytes(self._lanes))
+        self.pack(piece, groups.ctypes.data)
+        return groups
+
+    def pack(self, piece: Piece, target: int) -> None:
+        """Put the rows as groups to address `target`."""
+        matrix, n_rows = piece.matrix, piece.last - piece.first
+        raw = self._room("rows", piece.n_bytes)
+        row = piece.n_bytes // n_rows
+        self._gguf.read_into(raw, matrix.name, piece.first * row)
         rows = raw.reshape(n_rows, row)
         if matrix.packed_kind != matrix.kind:
             rows = quantise_q4_0(dequantise(rows, matrix.kind, matrix.columns)).reshape(n_rows, -1)
@@ -103,13 +126,13 @@ class Packer:
         words[Packing.N_BLOCKS], words[Packing.N_GROUPS] = matrix.columns // BLOCK, len(rows) // self._lanes
         words[Packing.GROUP_BYTES], words[Packing.TARGET] = matrix.group_bytes(self._lanes), target
         self._pack(words.ctypes.data, 0)
-        return raw.nbytes
 
-    def _room(self, n_bytes: int) -> U8Array:
+    def _room(self, name: str, n_bytes: int) -> U8Array:
         """Memory of this thread, the same at every call."""
-        room: U8Array | None = getattr(self._own, "room", None)
+        room: U8Array | None = getattr(self._own, name, None)
         if room is None or room.size < n_bytes:
-            room = self._own.room = np.empty(n_bytes, np.uint8)
+            room = np.empty(n_bytes, np.uint8)
+            setattr(self._own, name, room)
         return room[:n_bytes]
 
 

@@ -1,31 +1,26 @@
 """A model's weights in memory: every matrix packed, norms and biases as float32, and the tables that a step reads.
 
-Matrices are read and packed a few megabytes at a time by several threads, straight into one block of memory, so that
-loading never holds more than the packed weights and a few such pieces.
+How the matrices come into one block is in `weight_block.py`; here is where each of them lies in it.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.cpu.layout import BLOCK, WIDE, Layer, Matrix
-from app.engine.cpu.library import Entry, Kernels
-from app.engine.cpu.pack import PackedMatrix, Packer
+from app.engine.cpu.library import Kernels
+from app.engine.cpu.pack import PackedMatrix
+from app.engine.cpu.weight_block import OnProgress, weight_block
 from app.engine.formats import FORMATS, GGMLType, dequantise
 from app.engine.gguf import GGUFFile
-from app.engine.memory import private_memory
 from app.engine.rope import pairs_to_halves
 from app.engine.spec import ModelSpec
 
 TAKE_BYTES = 96 << 10  # of packed weights that a thread takes from a phase's work at a time
 ALIGNMENT = 64
-
-OnProgress = Callable[[int, int], None]
 
 
 class PackedWeights:
@@ -33,20 +28,24 @@ class PackedWeights:
 
     def __init__(
         self, gguf: GGUFFile, spec: ModelSpec, kernels: Kernels, threads: int, *, head_kind: GGMLType | None = None,
-        on_progress: OnProgress | None = None,
+        on_progress: OnProgress | None = None, cache_bytes: int = 0, notify: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
-        """Read and pack the weights of `gguf`. `head_kind` requantises the LM head (only Q4_0 is known)."""
+        """Read and pack the weights of `gguf`, or map them as they were packed before.
+
+        head_kind     requantises the LM head (only Q4_0 is known)
+        cache_bytes   what packed weights of all models may take on disk
+        notify        is told where the disk keeps them badly
+        """
         lanes = kernels.isa.lanes
         self._gguf, self._spec, self._lanes = gguf, spec, lanes
         self._keep: list[NDArray[np.generic]] = []  # arrays whose addresses are in the tables
         matrices = self._plan(head_kind)
         last = matrices["head"]
         self.n_bytes = last.offset + last.n_groups(lanes) * last.group_bytes(lanes)
-        block = private_memory(self.n_bytes)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            block.madvise(mmap.MADV_HUGEPAGE)
-        self._block = np.frombuffer(block, np.uint8)
-        self._pack_all(list(matrices.values()), kernels.pack, threads, on_progress or _say_nothing)
+        self._block = weight_block(
+            gguf, list(matrices.values()), self.n_bytes, kernels, threads, on_progress or _say_nothing, cache_bytes,
+            notify or _say_nothing,
+        )  # fmt: skip
         self.most_piece_groups = max(piece_groups(matrix, lanes) for matrix in matrices.values())
         tables = {key: self._matrix_table(matrix) for key, matrix in matrices.items()}
         self.head: int = tables["head"]
@@ -70,20 +69,6 @@ class PackedWeights:
             size = plan[name].n_groups(self._lanes) * plan[name].group_bytes(self._lanes)
             offset += -(-size // ALIGNMENT) * ALIGNMENT
         return plan
-
-    def _pack_all(self, matrices: list[PackedMatrix], pack: Entry, threads: int, report: OnProgress) -> None:
-        packer, lanes, block = Packer(self._gguf, pack, self._lanes), self._lanes, self._block.ctypes.data
-        total, done = sum(self._gguf.tensors[m.name].n_bytes for m in matrices), 0
-
-        def work(piece: tuple[PackedMatrix, int, int]) -> int:
-            matrix, first, last = piece
-            return packer.pack(matrix, first, last, block + matrix.offset + first // lanes * matrix.group_bytes(lanes))
-
-        pieces = [(matrix, *rows) for matrix in matrices for rows in packer.pieces(matrix)]
-        with ThreadPoolExecutor(threads) as pool:
-            for n_bytes in pool.map(work, pieces):
-                done += n_bytes
-                report(done, total)
 
     def _matrix_table(self, matrix: PackedMatrix) -> int:
         words = np.zeros(len(Matrix), np.int64)
@@ -155,5 +140,5 @@ def read_rows(gguf: GGUFFile, name: str, rows: NDArray[np.int64]) -> NDArray[np.
     return dequantise(raw, tensor.type, columns)
 
 
-def _say_nothing(done: int, total: int) -> None:
-    """Nobody waits."""
+def _say_nothing(*_: object) -> None:
+    """Nobody wants to be told."""

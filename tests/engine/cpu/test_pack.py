@@ -44,9 +44,12 @@ def packed(
     with read_gguf(path) as gguf:
         packer = Packer(gguf, kernels.pack, lanes)
         pieces = packer.pieces(matrix)
-        for first, last in pieces:
-            assert packer.pack(matrix, first, last, out[first // lanes :].ctypes.data) == (last - first) * raw.shape[1]
-    assert pieces[0][0] == 0 and pieces[-1][1] == len(raw)
+        assert sum(piece.n_bytes for piece in pieces) == raw.nbytes
+        for piece in pieces:
+            packer.pack(piece, out.ctypes.data + piece.place)
+            groups = packer.packed(piece)
+            assert np.array_equal(groups, out.reshape(-1)[piece.place : piece.place + groups.size])
+    assert pieces[0].first == 0 and pieces[-1].last == len(raw)
     return out
 
 
