@@ -26,11 +26,10 @@ from app.ui.names import shown_model
 from app.ui.widgets.one_layout import OneLayout
 from app.ui.widgets.thinking import ThinkingPane
 from app.ui.widgets.tool_call import ToolCallPane
+from app.ui.widgets.typed_text import TypedText
 
 if TYPE_CHECKING:
     from app.ui.markdown.body import MarkdownBody
-
-FOLDED_LINES, FOLDED_CHARACTERS = 24, 4000
 
 _ENDS: Mapping[State, str] = {
     "cancelled": "stopped",
@@ -54,7 +53,6 @@ class MessageView(OneLayout, Vertical, can_focus=True):
         &.user { border-left: vkey $primary; }
         &:focus { border-left: outer $accent; }
         .who { color: $text-muted; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        .said { height: auto; }
         .notice { color: $text-warning; height: auto; }
         .failed { color: $text-error; }
         .activity { color: $text-accent; height: auto; }
@@ -66,7 +64,6 @@ class MessageView(OneLayout, Vertical, can_focus=True):
         self._said = message
         self._place = place
         self._thinking_open = thinking_open
-        self._whole = False  # a long message of a person is unfolded
         self._body: MarkdownBody | None = None
         self._thinking: ThinkingPane | None = None
         self._activity: Static | None = None
@@ -95,7 +92,7 @@ class MessageView(OneLayout, Vertical, can_focus=True):
         said = self._said
         yield Static(self._header(), classes="who", markup=False)
         if said.role == "user":
-            yield Static(self._typed(), classes="said", markup=False)
+            yield TypedText(said.content)
             return
         self._thinking = self._body = self._activity = None
         if said.thinking.strip():
@@ -176,8 +173,7 @@ class MessageView(OneLayout, Vertical, can_focus=True):
     def toggle(self) -> None:
         """Open what is closed in this message: its thinking, or the rest of a long text."""
         if self._said.role == "user":
-            self._whole = not self._whole
-            self.query_one(".said", Static).update(self._typed())
+            self.query_one(TypedText).toggle()
         elif self._thinking is not None:
             self.open_thinking(not self._thinking.opened)
 
@@ -190,17 +186,6 @@ class MessageView(OneLayout, Vertical, can_focus=True):
         measured = speed(self._said.timing) if self._said.state != "streaming" else ""
         about = " · ".join(part for part in (_clock(self._said.created), measured) if part)
         return Content.assemble((f"{who}{branch}", "bold"), f"  {about}")
-
-    def _typed(self) -> Content:
-        text = escape_controls(self._said.content)
-        if self._whole:
-            return Content(text)
-        head = "\n".join(text[: FOLDED_CHARACTERS + 1].split("\n")[:FOLDED_LINES])[:FOLDED_CHARACTERS]
-        if len(head) == len(text):
-            return Content(text)
-        more = text.count("\n", len(head))
-        rest = f"{more:,} more lines" if more > 1 else f"{len(text) - len(head):,} more characters"
-        return Content.assemble(head, "\n", (f"… {rest}; Enter on the message shows all", "dim"))
 
     def _about_the_end(self) -> ComposeResult:
         said = self._said
