@@ -82,6 +82,11 @@ class Composer(TextArea):
             return super().get_cursor_right_location()
         return row, column + len(_graphemes(line[column:])[0])
 
+    def on_resize(self) -> None:
+        """The terminal's own cursor goes along, since an input method opens its window there."""
+        if self.has_focus:
+            self.app.cursor_position = self.cursor_screen_offset
+
     def take_out(self, sent: str) -> None:
         """Take out what was sent; what has been typed since then stays."""
         text = well_formed(self.text)
