@@ -92,13 +92,41 @@ def show(model: str, as_json: bool) -> None:
 @_json_option
 def remove(model: str, as_json: bool) -> None:
     """Remove a model from this disk; a file registered in place is only forgotten."""
+    from app.engine.cpu.packed_cache import forget  # noqa: PLC0415 - not on the way to the help
+
     entry = _library().remove(model)
+    forget((entry.linked_to or entry.path).resolve())
     if as_json:
         write_json(_entry_facts(entry))
     elif entry.linked_to is not None:
         click.echo(escape_controls(f"forgot {entry.name}; the file stays at {entry.linked_to}"))
     else:
         click.echo(escape_controls(f"removed {entry.name} ({human_bytes(entry.size)})"))
+
+
+@models.command()
+@click.option("--clear", is_flag=True, help="Remove all of it.")
+@_json_option
+def cache(clear: bool, as_json: bool) -> None:
+    """Show the packed weights that are kept on disk, so that models start at once, or remove them.
+
+    The setting packed_cache_gb bounds them; what was used longest ago goes first.
+    """
+    from app.engine.cpu.packed_cache import forget, kept_weights  # noqa: PLC0415 - not on the way to the help
+
+    kept = forget() if clear else kept_weights()
+    total = sum(weights.n_bytes for weights in kept)
+    if as_json:
+        rows = [{"model": w.model, "path": str(w.path), "bytes": w.n_bytes, "used": w.used} for w in kept]
+        write_json({"cleared": clear, "bytes": total, "files": rows})
+    elif clear:
+        click.echo(f"removed the packed weights of {len(kept)} models ({human_bytes(total)})")
+    elif kept:
+        print_table(("MODEL", "SIZE"), [(w.model or "damaged", human_bytes(w.n_bytes)) for w in kept])
+        limit = load_settings().packed_cache_gb
+        click.echo(f"{human_bytes(total)} of {limit:g} GB; 'qchat models cache --clear' removes them", err=True)
+    else:
+        click.echo("no packed weights are kept", err=True)
 
 
 def _entry_facts(entry: ModelEntry) -> dict[str, Any]:

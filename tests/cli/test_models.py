@@ -14,6 +14,7 @@ import pytest
 
 from app.cli import run
 from app.cli.progress import ProgressLine, human_bytes, progress_text
+from app.engine.cpu.packed_cache import PackedCache
 from app.hub import Library
 from app.settings import paths
 from tests.hub.files import some_tensors, write_gguf
@@ -181,3 +182,35 @@ def test_a_progress_line_fits_its_terminal(width: int, total: int | None) -> Non
 )
 def test_sizes_are_in_powers_of_a_thousand(count: float, text: str) -> None:
     assert human_bytes(count) == text
+
+
+def keep_weights(model: Path) -> None:
+    cache = PackedCache(model, [], 16, 4096, 1 << 20, print)
+    draft = cache.draft()
+    assert draft is not None
+    draft.finish()
+
+
+def test_packed_weights_are_shown_and_removed(
+    tmp_path: Path, smollm2_file: Path, library: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"GGUF")
+    assert run(["models", "pull", str(smollm2_file)]) == 0
+    (entry,) = library.list()
+    keep_weights(entry.path)
+    keep_weights(other)
+    capsys.readouterr()
+    assert run(["models", "cache"]) == 0
+    shown = capsys.readouterr()
+    assert str(other) in shown.out and str(smollm2_file.resolve()) in shown.out
+    assert "of 20 GB" in shown.err
+    assert run(["models", "remove", entry.name]) == 0
+    capsys.readouterr()
+    facts = document(["models", "cache", "--json"], capsys)
+    assert isinstance(facts, dict)
+    assert [row["model"] for row in facts["files"]] == [str(other)]
+    assert run(["models", "cache", "--clear"]) == 0
+    assert "of 1 models" in capsys.readouterr().out
+    assert run(["models", "cache"]) == 0
+    assert "no packed weights" in capsys.readouterr().err
