@@ -122,12 +122,13 @@ def test_float_weights_part_at_near_ties_only(architecture: str, smollm2_path: P
 
 
 def test_quantised_weights_part_rarely(architecture: str, smollm2_path: Path, tmp_path: Path) -> None:
-    path = smollm2_path
+    path, questions = smollm2_path, QUESTIONS
     if architecture == "qwen2":
         with read_gguf(smollm2_path) as gguf:
             path = rewritten(gguf, qwen2=True, floats=False).write(tmp_path / "qwen2.gguf")
-    compared, gaps = disagreements(path, QUESTIONS)
-    assert compared == GENERATED * len(QUESTIONS)
+        questions = QUESTIONS[:4]  # the same network once more: what could be wrong of it shows in every reply
+    compared, gaps = disagreements(path, questions)
+    assert compared == GENERATED * len(questions)
     assert max(gaps, default=0.0) < ROUNDING, gaps
     assert len(gaps) < compared / 20
 

@@ -15,7 +15,7 @@ from app.engine.formats import FORMATS, GGMLType
 from app.engine.generate import Interrupted
 from app.engine.gguf import read_gguf
 from app.engine.reference import ReferenceDecoder
-from tests.engine.decoders import all_logits, cpu_decoder, reference_logits
+from tests.engine.decoders import Floats, all_logits, cpu_decoder, reference_logits
 from tests.gguf_files import write_model
 
 TOKENS = np.random.default_rng(5).integers(0, 250, 24).tolist()
@@ -75,15 +75,21 @@ def test_attention_over_several_chunks_gives_the_bits_of_the_reference(tmp_path:
         assert np.array_equal(all_logits(decoder, tokens, 100), reference_logits(path, tokens))
 
 
+@pytest.fixture(scope="module")
+def one_layer_models(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Floats]:
+    """A model of one layer in every format, and its logits as the reference has them."""
+    folder = tmp_path_factory.mktemp("models")
+    paths = [write_model(folder / f"{kind.name}.gguf", types=kind.name, n_layers=1) for kind in FORMATS]
+    return {path: reference_logits(path, TOKENS) for path in paths}
+
+
 @pytest.mark.parametrize("isa", available(), ids=lambda isa: isa.name)
-def test_every_instruction_set_gives_the_same_bits(isa: Any, tmp_path: Path) -> None:
-    for kind in FORMATS:
-        path = write_model(tmp_path / f"{kind.name}.gguf", types=kind.name, n_layers=1)
-        wanted = reference_logits(path, TOKENS)
+def test_every_instruction_set_gives_the_same_bits(isa: Any, one_layer_models: dict[Path, Floats]) -> None:
+    for path, wanted in one_layer_models.items():
         with cpu_decoder(path, isa=isa) as decoder:
             for chunk in (7, 24):  # 24 tokens: a matrix tile, and another one that lies over half of it
                 decoder.truncate(0)
-                assert np.array_equal(all_logits(decoder, TOKENS, chunk), wanted), (kind.name, chunk)
+                assert np.array_equal(all_logits(decoder, TOKENS, chunk), wanted), (path.stem, chunk)
 
 
 def test_a_copied_head_gives_the_answers_of_a_tied_one(tmp_path: Path) -> None:
