@@ -72,8 +72,11 @@ def test_the_app_is_never_loaded_and_the_prompt_only_on_a_terminal(tmp_path: Pat
     assert "prompt_toolkit" in loaded and not {"textual", "rich", "numpy", "httpx"} & loaded
 
 
-def test_a_chat_with_a_trained_model(home_with_kernels: Path, tiny_qwen3_path: Path, tmp_path: Path) -> None:
+def test_a_chat_with_a_trained_model(
+    home_with_kernels: Path, tiny_qwen3_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ask, stop, regenerate, walk branches, export, leave, go on; the same chat for `qchat sessions`."""
+    monkeypatch.chdir(tmp_path)  # what is typed fits into a line, wherever that is
     options = ["-m", str(tiny_qwen3_path), "--temp", "0"]
     with Terminal("app", "repl", *options) as terminal:
         terminal.prompt()
@@ -91,7 +94,7 @@ def test_a_chat_with_a_trained_model(home_with_kernels: Path, tiny_qwen3_path: P
         terminal.ask("/next", "[branch 2/2]")
         terminal.ask("/stats", "tokens/s")
         terminal.ask("/prompt", "⟦<|im_start|>⟧user")
-        terminal.ask(f"/export {tmp_path}/chat.md", "written to")
+        terminal.ask("/export chat.md", "written to")
         terminal.type("/quit" + ENTER)
         assert terminal.end() == 0
     exported = (tmp_path / "chat.md").read_text()
