@@ -188,7 +188,9 @@ def exp_scalar(x: float) -> float:
 @jit
 def copy_part(target: int, source: int, head_dim: int) -> None:
     """The first chunk's result is the state."""
-    for i in range(head_dim + 2):
+    for j in range(head_dim // WIDE):
+        store16(target + j * VECTOR, load16(source + j * VECTOR))
+    for i in range(head_dim, head_dim + 2):
         store_f32(target + i * 4, load_f32(source + i * 4))
 
 

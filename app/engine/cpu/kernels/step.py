@@ -42,8 +42,8 @@ from app.engine.cpu.kernels.kv_page import store_key, store_value
 from app.engine.cpu.kernels.products import define_multiply
 from app.engine.cpu.kernels.step_attention import attend_large, attend_small, combine_small
 from app.engine.cpu.kernels.tiles import configure_tiles, release_tiles
-from app.engine.cpu.kernels.vectors import jit, load_f32, store_f32
-from app.engine.cpu.layout import CHUNK, PHASES, SMALL_STEP, TILE_TOKENS, Ctx, Layer, Matrix, Sync
+from app.engine.cpu.kernels.vectors import jit, load16, store16
+from app.engine.cpu.layout import CHUNK, PHASES, SMALL_STEP, TILE_TOKENS, WIDE, Ctx, Layer, Matrix, Sync
 
 
 @jit
@@ -94,8 +94,8 @@ def finish_head(ctx: int, layer: int, head: int, rows: int) -> None:
             rotate(row, word(ctx, Ctx.COS) + angles, word(ctx, Ctx.SIN) + angles, half)
         if is_query:
             target = word(ctx, Ctx.QUERIES) + (t * n_heads + index) * head_dim * 4
-            for d in range(head_dim):
-                store_f32(target + d * 4, load_f32(row + d * 4))
+            for j in range(head_dim // WIDE):
+                store16(target + j * WIDE * 4, load16(row + j * WIDE * 4))
         else:
             base = cache_address(ctx, layer, index, position // CHUNK)
             if is_key:
@@ -217,8 +217,8 @@ def define_step(isa: InstructionSet) -> Any:
             multiply_groups(ctx, tid, matrix, first, count, rows, out)
             for t in range(rows):
                 target = word(ctx, Ctx.LOGITS) + (t * word(ctx, Ctx.LOGIT_STRIDE) + first * lanes) * 4
-                for i in range(count * lanes):
-                    store_f32(target + i * 4, load_f32(out + (t * count * lanes + i) * 4))
+                for i in range(0, count * lanes, WIDE):  # the last may write past the end: rows of logits have room
+                    store16(target + i * 4, load16(out + (t * count * lanes + i) * 4))
 
     @jit
     def phases(ctx: int, tid: int) -> None:
