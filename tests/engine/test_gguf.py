@@ -37,10 +37,10 @@ def refusal(tmp_path: Path, content: bytes, kind: type[ModelFileError] = ModelFi
     """The error for a file of `content`: one printable line that names the file, at once."""
     path = tmp_path / "bad.gguf"
     path.write_bytes(content)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ModelFileError) as caught:
         read_gguf(path)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     error = caught.value
     assert type(error) is kind
     assert "bad.gguf" in error.message
