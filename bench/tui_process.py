@@ -29,6 +29,9 @@ class AppInTerminal:
     def __init__(self, command: Sequence[str], home: Path, columns: int = 110, rows: int = 32) -> None:
         environment = os.environ | {"QCHAT_HOME": str(home), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
         environment.pop("NO_COLOR", None)
+        # as installed: compiled once, not at each start
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["PYTHONPYCACHEPREFIX"] = str(home / "bytecode")
         self.started = time.monotonic()
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:

@@ -114,7 +114,7 @@ def picture(name: str) -> str:
         patch.setenv("QCHAT_THEME", "dark")
         patch.setattr("app.ui.screens.picker.free_memory", lambda: 12_400_000_000)
         patch.setattr("app.ui.screens.picker.backend_names", lambda: ["local"])
-        patch.setattr("app.ui.screens.picker.pull", never_ends)
+        patch.setattr("app.ui.screens.picker_download.pull", never_ends)
         paths().models_dir.mkdir(parents=True)
         model = paths().models_dir / starter().file_name
         write_model(model, architecture="llama", types="Q4_1", context_length=starter().context)

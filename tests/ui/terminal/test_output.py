@@ -73,6 +73,8 @@ def test_nothing_of_a_reply_reaches_the_terminal_as_a_control_sequence(qchat_hom
         window.expect("link")
         window.send("/rename " + "x" * 20)
         window.send("/attach /no/\\x1b/such")
+        window.expect("│ /attach")  # what failed is the draft again
+        window.type("\x15")  # ctrl+u
         window.send("stderr please")
         window.expect("all quiet")
         window.type(QUIT)
