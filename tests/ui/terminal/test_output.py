@@ -73,8 +73,10 @@ def test_nothing_of_a_reply_reaches_the_terminal_as_a_control_sequence(qchat_hom
         window.expect("link")
         window.send("/rename " + "x" * 20)
         window.send("/attach /no/\\x1b/such")
-        window.expect("│ /attach")  # what failed is the draft again
+        window.expect("cannot read")
+        window.until(lambda: "│ /attach" in window.text)  # what failed is the draft again
         window.type("\x15")  # ctrl+u
+        window.until(lambda: "│ /attach" not in window.text)
         window.send("stderr please")
         window.expect("all quiet")
         window.type(QUIT)
