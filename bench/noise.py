@@ -23,7 +23,15 @@ from peer_llama_cpp import llama_cpp
 from peer_qchat import ROOT, QChat
 from peers import add_common_options, resolve, tell
 
-SPIN = "print(flush=True)\nwhile True: pass"
+# It ends with the bench, however that ends.
+SPIN = """
+import os
+bench = os.getppid()
+print(flush=True)
+while os.getppid() == bench:
+    for _ in range(10**6):
+        pass
+"""
 
 
 @contextmanager
