@@ -70,7 +70,7 @@ def test_nothing_of_a_reply_reaches_the_terminal_as_a_control_sequence(qchat_hom
     with Window(qchat_home).ready() as window:
         window.send("evil words please")
         window.expect(r"\x1b[2J\x1b[1;1H")
-        window.expect("link")
+        window.expect("tool call: ")  # near the end of the reply, so in sight however its lines are broken
         window.send("/rename " + "x" * 20)
         window.send("/attach /no/\\x1b/such")
         window.expect("cannot read")
