@@ -82,7 +82,7 @@ def object_path(isa: InstructionSet) -> Path:
     digest = hashlib.sha256()
     for source in sources():
         digest.update(source.read_bytes())
-    for fact in (version("numba"), version("llvmlite"), binding.get_host_cpu_name()):
+    for fact in (*ENTRIES, version("numba"), version("llvmlite"), binding.get_host_cpu_name()):
         digest.update(fact.encode())
     digest.update(binding.get_host_cpu_features().flatten().encode())
     return paths().cache_dir / "kernels" / f"{isa.name}-{digest.hexdigest()[:16]}.o"

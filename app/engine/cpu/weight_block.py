@@ -75,7 +75,7 @@ def _packed_to_disk(cache: PackedCache, work: _Work) -> mmap.mmap | None:
     if draft is None:
         return None
     try:
-        return _filled(draft, work)
+        weights = _filled(draft, work)
     except OSError as error:
         draft.abandon()
         cache.failed(error)
@@ -83,6 +83,8 @@ def _packed_to_disk(cache: PackedCache, work: _Work) -> mmap.mmap | None:
     except BaseException:
         draft.abandon()
         raise
+    cache.written()
+    return weights
 
 
 def _filled(draft: Draft, work: _Work) -> mmap.mmap:

@@ -22,7 +22,7 @@ class CommandHints(Static):
 
     def __init__(self) -> None:
         super().__init__(id="hints", markup=False)
-        self._names: Sequence[str] = ()
+        self._names: Sequence[str] = []
 
     def show_for(self, draft: str) -> None:
         """Show what `draft` may become."""

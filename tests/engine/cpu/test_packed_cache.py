@@ -177,8 +177,10 @@ def test_a_model_from_the_cache_is_the_model_packed_anew(
 
     fresh = block(0)
     assert block(1 << 30) == fresh and kept_weights() == []  # too small to be worth it
+    assert said == []
     monkeypatch.setattr(weight_block, "LEAST_BYTES", 0)
     assert block(1 << 30) == fresh and len(kept_weights()) == 1
+    assert len(said) == 1 and "are kept ('qchat models cache')" in said.pop()  # nothing is put on a disk in silence
     monkeypatch.setattr(weight_block, "_packed_to_memory", None)
     monkeypatch.setattr(weight_block, "_packed_to_disk", None)
     assert block(1 << 30) == fresh
