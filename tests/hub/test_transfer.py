@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from app.hub.transfer import Transfer, TransferMeter
@@ -35,7 +37,7 @@ def test_the_speed_is_that_of_the_last_seconds(meter: TransferMeter, clock: Cloc
         meter("downloading", second * 100 if second < 3 else 200 + (second - 2) * 1000, 20_000)
         clock.now += 1
     assert told[0] == Transfer("downloading", 0, 20_000, None)
-    assert told[-1] == Transfer("downloading", 5200, 20_000, 1000.0)
+    assert told[-1] == Transfer("downloading", 5200, 20_000, 1000.0, 14.8)
 
 
 def test_a_server_that_stalls_loses_its_speed(meter: TransferMeter, clock: Clock, told: list[Transfer]) -> None:
@@ -71,6 +73,25 @@ def test_a_part_is_named(meter: TransferMeter, told: list[Transfer]) -> None:
 
 def test_a_cancelled_pull_ends_at_its_next_report(meter: TransferMeter) -> None:
     meter("downloading", 1, 100)
+    meter.cancel()
+    with pytest.raises(Cancelled):
+        meter("downloading", 1, 100)
+
+
+def test_a_paused_pull_waits_until_it_may_go_on(meter: TransferMeter, told: list[Transfer]) -> None:
+    meter("downloading", 1, 100)
+    meter.pause()
+    waiting = threading.Thread(target=meter, args=("downloading", 2, 100), daemon=True)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive() and meter.paused and told[-1] == Transfer("paused", 2, 100)
+    meter.resume()
+    waiting.join(10)
+    assert not waiting.is_alive() and told[-1].stage == "downloading"
+
+
+def test_a_paused_pull_can_be_cancelled(meter: TransferMeter) -> None:
+    meter.pause()
     meter.cancel()
     with pytest.raises(Cancelled):
         meter("downloading", 1, 100)
