@@ -1,0 +1,50 @@
+"""The body of a response as it arrives, with a limit to every silence."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+
+from app.backends.remote.server import ServerSettings
+from app.errors import BackendError, BackendTimeoutError
+
+
+class Arriving:
+    """`piece` after `piece`. Until `began` is called a silence may last as long as a first token may, then `idle_s`."""
+
+    def __init__(self, server: ServerSettings, response: httpx.Response) -> None:
+        self.content_type: str = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.limit_s = server.first_token_s
+        self._server = server
+        self._pieces = response.aiter_bytes()
+
+    def began(self) -> None:
+        """The reply has begun."""
+        self.limit_s = self._server.idle_s
+
+    async def piece(self) -> bytes:
+        """The next bytes; b"" at the end, be it of the body or of the connection. Raises BackendTimeoutError."""
+        try:
+            async with asyncio.timeout(self.limit_s):
+                return await anext(self._pieces, b"")
+        except TimeoutError as error:
+            raise silent(self._server, self.limit_s) from error
+        except httpx.DecodingError as error:
+            raise BackendError(f"{self._server.name} sent a body that cannot be unpacked: {error}") from error
+        except httpx.TransportError:
+            return b""
+
+    async def all(self, most_bytes: int) -> bytes:
+        """All of it. Raises BackendError where it is more than `most_bytes`, BackendTimeoutError."""
+        body = bytearray()
+        while piece := await self.piece():
+            body += piece
+            if len(body) > most_bytes:
+                raise BackendError(f"{self._server.name} sent more than {most_bytes:,} bytes where less was expected")
+        return bytes(body)
+
+
+def silent(server: ServerSettings, seconds: float) -> BackendTimeoutError:
+    """Nothing came for so long."""
+    return BackendTimeoutError(f"{server.name} sent nothing for {seconds:g} s", "the server may be overloaded or stuck")
