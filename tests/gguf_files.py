@@ -358,3 +358,17 @@ def make_model(
 def write_model(path: Path, **options: Any) -> Path:
     """`make_model(**options)` written to `path`."""
     return make_model(**options).write(path)
+
+
+def split_model(folder: Path, stem: str, model: Model, count: int) -> list[Path]:
+    """`model` in `count` files, as `llama-gguf-split` writes them: the first has all metadata."""
+    paths = []
+    names = list(model.tensors)
+    for number in range(count):
+        split = {"split.no": np.uint16(number), "split.count": np.uint16(count), "split.tensors.count": len(names)}
+        metadata = {**(model.metadata if number == 0 else {}), **split}
+        tensors = [model.tensors[name] for name in names[number::count]]
+        path = folder / f"{stem}-{number + 1:05d}-of-{count:05d}.gguf"
+        path.write_bytes(assemble([entry(key, item) for key, item in metadata.items()], tensors))
+        paths.append(path)
+    return paths

@@ -102,13 +102,13 @@ def _with_template(source: str) -> Show:
 
 def _with_model(name: str) -> Show:
     from app.backends.prompting import Prompter  # noqa: PLC0415
-    from app.engine.gguf import read_gguf  # noqa: PLC0415
+    from app.engine.gguf import read_model  # noqa: PLC0415
     from app.engine.tokenizer import Tokenizer  # noqa: PLC0415
     from app.templates.isolation import Renderer  # noqa: PLC0415
 
     renderer = Renderer()
     renderer.start()  # beside the reading of the vocabulary
-    with read_gguf(Library(paths().models_dir).find(name)) as gguf:
+    with read_model(Library(paths().models_dir).find(name)) as gguf:
         metadata: Mapping[str, Any] = gguf.metadata
     tokenizer = Tokenizer.from_metadata(metadata)
     prompter = Prompter(metadata, tokenizer, renderer)

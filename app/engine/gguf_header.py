@@ -84,7 +84,8 @@ class TensorInfo:
     """One entry of the tensor table.
 
     shape is in GGUF order: shape[0] columns lie side by side, shape[1] is the number of rows. offset is absolute, in
-    bytes. n_bytes is exact for a runnable type; for any other type it is the room up to the next tensor.
+    bytes. n_bytes is exact for a runnable type; for any other type it is the room up to the next tensor. part: in
+    which file of a split model it is, from 0.
     """
 
     name: str
@@ -92,6 +93,7 @@ class TensorInfo:
     shape: tuple[int, ...]
     offset: int
     n_bytes: int
+    part: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,11 @@ class Header:
     tensors: dict[str, TensorInfo]
 
 
-def read_header(path: Path, descriptor: int) -> Header:
+def read_header(path: Path, descriptor: int, *, check_text: bool = True) -> Header:
     """The header of the open file `descriptor`; `path` is for messages. Everything is copied out of the mapping.
+
+    check_text: whether each string of an array must be valid UTF-8. A list of models, which shows none of them, saves
+    half its time without; their places and lengths are checked in any case.
 
     ModelFileError where it is no GGUF file, is incomplete or contradicts itself; UnsupportedModelError where it is a
     kind of GGUF that is not read here (version 1, big-endian, newer than 3).
@@ -114,7 +119,7 @@ def read_header(path: Path, descriptor: int) -> Header:
     if size == 0:
         raise _incomplete(path, 0, 24, "a GGUF header")
     with mmap.mmap(descriptor, min(size, MAX_HEADER), access=mmap.ACCESS_READ) as header:
-        cursor = _Cursor(path, header, size)
+        cursor = _Cursor(path, header, size, check_text)
         version = _read_version(cursor)
         n_tensors = cursor.u64("the number of tensors")
         n_entries = cursor.u64("the number of metadata entries")
@@ -131,10 +136,11 @@ def read_header(path: Path, descriptor: int) -> Header:
 class _Cursor:
     """Reads values from the header one after the other and refuses to pass its end."""
 
-    def __init__(self, path: Path, header: mmap.mmap, size: int) -> None:
+    def __init__(self, path: Path, header: mmap.mmap, size: int, check_text: bool) -> None:
         self.path = path
         self.header = header
         self.size = size
+        self.check_text = check_text
         self.position = 0
 
     def fail(self, what: str) -> ModelFileError:
@@ -196,6 +202,9 @@ class _Cursor:
                 raise self.too_short(text_start, f"the length of item {len(ends):,} of {what}")
             text_end = text_start + _U64.unpack_from(self.header, end)[0]
             raise self.too_short(text_end, f"item {len(ends):,} of {what}")
+        if not self.check_text:
+            self.position = end
+            return Strings(self.header[start:end], begins - start, ends - start)
         data = np.frombuffer(bytearray(self.header[start:end]), np.uint8)
         begins, ends = begins - start, ends - start
         for octet in range(1, LENGTH_BYTES + 1):

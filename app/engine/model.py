@@ -15,7 +15,7 @@ from app.engine.cpu.pool import physical_cores
 from app.engine.cpu.trace import Tracer
 from app.engine.cpu.weights import PackedWeights
 from app.engine.formats import GGMLType
-from app.engine.gguf import GGUFFile, read_gguf
+from app.engine.gguf import GGUFFile, read_model
 from app.engine.memory import give_back_unused
 from app.engine.spec import ModelSpec
 from app.engine.tokenizer import Tokenizer
@@ -69,17 +69,17 @@ def load_model(
     on_progress: OnProgress | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> LoadedModel:
-    """Load a GGUF file onto the CPU.
+    """Load a GGUF file, or the parts of one, onto the CPU.
 
     threads   default: the physical cores that this process may use
     n_ctx     tokens that a conversation can hold; default and upper limit: the model's own context
     kv        type of the cache: "f16", "f32" or "q8_0"
     lm_head   "q4_0" requantises the LM head: fewer bytes a token, other answers
     cache_bytes   what packed weights of all models may take on disk; 0 keeps none
-    Raises the errors of read_gguf and ModelSpec.from_gguf, and UsageError for an option the model does not allow.
+    Raises the errors of read_model and ModelSpec.from_gguf, and UsageError for an option the model does not allow.
     """
     started = time.perf_counter()
-    gguf = read_gguf(path)
+    gguf = read_model(path)
     try:
         spec = ModelSpec.from_gguf(gguf)
         if n_ctx is not None and n_ctx > spec.context_length:

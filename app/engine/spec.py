@@ -178,7 +178,7 @@ def check_runnable(gguf: GGUFFile) -> None:
     if isinstance(parts, int) and parts > 1:
         raise UnsupportedModelError(
             f"{shown} is one of {parts:,} parts of a model",
-            "join the parts: llama-gguf-split --merge FIRST_PART OUTPUT",
+            "keep all parts in one folder under the names that they were published under",
         )
     for info in gguf.tensors.values():
         if info.type not in FORMATS:

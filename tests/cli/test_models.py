@@ -185,7 +185,7 @@ def test_sizes_are_in_powers_of_a_thousand(count: float, text: str) -> None:
 
 
 def keep_weights(model: Path) -> None:
-    cache = PackedCache(model, [], 16, 4096, 1 << 20, print)
+    cache = PackedCache([model], [], 16, 4096, 1 << 20, print)
     draft = cache.draft()
     assert draft is not None
     draft.finish()

@@ -1,9 +1,9 @@
 """Packed weights kept on disk, so that the next start maps a file in place of rearranging one.
 
-A file belongs to one model file (size, time of change, inode and the place of every tensor) and one way of packing
-(lanes and the sources that decide it). It is written beside its name and renamed when it is complete. The head of a
-file has a checksum, which covers one word of every page of the weights: that finds what a crash or a full disk leaves
-behind without reading it all. docs/decisions/packed-cache.md says why it is as it is.
+A file belongs to one model (size, time of change and inode of each of its files, and the place of every tensor) and one
+way of packing (lanes and the sources that decide it). It is written beside its name and renamed when it is complete.
+The head of a file has a checksum, which covers one word of every page of the weights: that finds what a crash or a full
+disk leaves behind without reading it all. docs/decisions/packed-cache.md says why it is as it is.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ class PackedCache:
     """The file of one model, to be mapped or to be written. most_bytes: what all files together may take."""
 
     def __init__(
-        self, model: Path, plan: Sequence[object], lanes: int, n_bytes: int, most_bytes: int,
+        self, files: Sequence[Path], plan: Sequence[object], lanes: int, n_bytes: int, most_bytes: int,
         notify: Callable[[str], None],
     ) -> None:  # fmt: skip
-        """plan: whatever decides where each weight goes, in a form whose repr says it all."""
-        self._model, self._n_bytes, self._most, self._notify = model.resolve(), n_bytes, most_bytes, notify
-        self._identity = _identity(self._model, plan, lanes)
+        """files: of the model. plan: whatever decides where each weight goes, in a form whose repr says it all."""
+        self._model, self._n_bytes, self._most, self._notify = files[0].resolve(), n_bytes, most_bytes, notify
+        self._identity = _identity(files, plan, lanes)
         self._path = cache_folder() / f"{self._identity[:24]}{_SUFFIX}"
 
     def find(self) -> mmap.mmap | None:
@@ -202,9 +202,9 @@ def _read_head(descriptor: int) -> dict[str, Any]:
     return head
 
 
-def _identity(model: Path, plan: Sequence[object], lanes: int) -> str:
-    status = model.stat()
-    digest = hashlib.sha256(repr((status.st_size, status.st_mtime_ns, status.st_ino, lanes, plan)).encode())
+def _identity(files: Sequence[Path], plan: Sequence[object], lanes: int) -> str:
+    found = [(status.st_size, status.st_mtime_ns, status.st_ino) for status in (file.stat() for file in files)]
+    digest = hashlib.sha256(repr((found, lanes, plan)).encode())
     for source in _SOURCES:
         digest.update((Path(__file__).parent / source).read_bytes())
     return digest.hexdigest()

@@ -51,8 +51,9 @@ def weight_block(
     packer = Packer(gguf, kernels.pack, kernels.isa.lanes)
     work = _Work(packer, [piece for matrix in matrices for piece in packer.pieces(matrix)], threads, report)
     if cache_bytes and n_bytes >= LEAST_BYTES:
-        places = [(matrix, gguf.tensors[matrix.name].offset) for matrix in matrices]
-        cache = PackedCache(gguf.path, places, kernels.isa.lanes, n_bytes, cache_bytes, notify)
+        tensors = [gguf.tensors[matrix.name] for matrix in matrices]
+        places = [(matrix, tensor.part, tensor.offset) for matrix, tensor in zip(matrices, tensors, strict=True)]
+        cache = PackedCache(gguf.paths, places, kernels.isa.lanes, n_bytes, cache_bytes, notify)
         weights = cache.find() or _packed_to_disk(cache, work)
         if weights is not None:
             return np.frombuffer(weights, np.uint8, n_bytes, mmap.PAGESIZE)

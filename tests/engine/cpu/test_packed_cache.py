@@ -46,7 +46,7 @@ def weights_of(seed: int = 0) -> bytes:
 
 
 def cache_of(model: Path, said: list[str], most: int = MOST, lanes: int = 16, plan: object = "plan") -> PackedCache:
-    return PackedCache(model, [plan], lanes, N_BYTES, most, said.append)
+    return PackedCache([model], [plan], lanes, N_BYTES, most, said.append)
 
 
 def write(cache: PackedCache, weights: bytes) -> None:
