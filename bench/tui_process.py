@@ -110,7 +110,7 @@ class PacedBackend:
 
     async def chat(self, request: Any) -> AsyncGenerator[Any, None]:
         from app.backends.base import Answer, Done, Generated
-        from app.engine.generate import Usage
+        from app.backends.usage import Usage
 
         begun = time.monotonic()
         pieces = range(0, len(self._text), PIECE)

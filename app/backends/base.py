@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
+from app.backends.usage import Usage
 from app.settings import SamplingSettings, Settings
 from app.templates.reply import Answer, Notice, Thinking, ToolCall
-
-if TYPE_CHECKING:
-    from app.engine.generate import Usage
 
 __all__ = [
     "Answer",
@@ -29,6 +27,7 @@ __all__ = [
     "PromptPiece",
     "Thinking",
     "ToolCall",
+    "Usage",
 ]
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]

@@ -26,6 +26,7 @@ from app.backends.base import (
     Progress,
     PromptPiece,
     ToolCall,
+    Usage,
 )
 from app.backends.context import Message, answer_room, fit
 from app.backends.handover import Handover
@@ -173,7 +174,7 @@ class LocalBackend:
         if self._generator.looping:
             emit(Notice("the reply only repeated itself and was ended"))
         reason: FinishReason = "stop" if reply.stopped else self._generator.finish_reason or "error"
-        emit(Done(reason, self._generator.usage, prompt.ids, answer_ids))
+        emit(Done(reason, Usage(**dataclasses.asdict(self._generator.usage)), prompt.ids, answer_ids))
 
     def _fitted_prompt(self, request: ChatRequest, emit: Emit) -> Prompt:
         n_ctx = self._model.decoder.n_ctx

@@ -23,7 +23,7 @@ State = Literal["streaming", "stop", "length", "cancelled", "error", "interrupte
 class Message:
     """One message. `state` says how a reply ended; "interrupted" is one whose program died, other messages are "stop".
 
-    `timing` holds what was measured of a reply: `thinking_s`, and the fields of `engine.generate.Usage`.
+    `timing` holds what was measured of a reply: `thinking_s`, and the fields of `backends.usage.Usage` that are known.
     """
 
     id: str

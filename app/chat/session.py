@@ -288,7 +288,7 @@ class _ReplyInProgress:
         assert self._turn is not None
         reply = await self._turn.run()
         if reply.usage:
-            self._timing |= asdict(reply.usage)
+            self._timing |= {name: value for name, value in asdict(reply.usage).items() if value is not None}
         self.end(reply.finish_reason or "error")
 
     def take(self, event: Event) -> None:

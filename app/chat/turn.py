@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from app.backends.base import (
     Answer,
@@ -22,10 +21,8 @@ from app.backends.base import (
     Notice,
     Thinking,
     ToolCall,
+    Usage,
 )
-
-if TYPE_CHECKING:
-    from app.engine.generate import Usage
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,8 @@ class Turn:
 
 def _about_the_end(reply: Reply) -> Notice | None:
     """What a person should know about how the reply ended, if anything."""
-    tokens = f"{reply.usage.generated_tokens:,} tokens" if reply.usage else "the limit"
+    generated = reply.usage.generated_tokens if reply.usage else None
+    tokens = "the limit" if generated is None else f"{generated:,} tokens"
     nothing = not reply.answer and not reply.tool_calls
     if reply.finish_reason == "length":
         if nothing and reply.thinking:

@@ -92,21 +92,27 @@ def statistics(reply: Reply, facts: Mapping[str, Any]) -> str:
     return statistics_of(asdict(reply.usage) if reply.usage else {}, facts)
 
 
-def statistics_of(usage: Mapping[str, float], facts: Mapping[str, Any]) -> str:
-    """The same from the fields of a `Usage`, as they are kept with a message."""
+def statistics_of(usage: Mapping[str, float | None], facts: Mapping[str, Any]) -> str:
+    """The same from the fields of a `Usage`, as they are kept with a message. What is not known is left out."""
+    known: dict[str, Any] = {name: value for name, value in usage.items() if value is not None}
     rows = []
-    if usage:
-        prompt, reused = int(usage["prompt_tokens"]), int(usage["reused_tokens"])
-        generated = int(usage["generated_tokens"])
-        steps = max(generated - 1, 0)  # the first token comes out of the prompt
-        first = f"the first after {usage['first_token_s']:.2f} s"
-        rows = [
-            ("prompt", f"{prompt:,} tokens, {reused:,} of them reused; {_speed(prompt - reused, usage['prefill_s'])}"),
-            ("reply", f"{generated:,} tokens; {_speed(steps, usage['decode_s'])}; {first}"),
-        ]
-        if usage["drafted_tokens"]:
-            drafted, accepted = int(usage["drafted_tokens"]), int(usage["accepted_tokens"])
-            rows.append(("drafted", f"{drafted:,} tokens, {accepted:,} accepted"))
+    if "prompt_tokens" in known:
+        prompt, reused = known["prompt_tokens"], known.get("reused_tokens")
+        parts = [f"{prompt:,} tokens" + ("" if reused is None else f", {reused:,} of them reused")]
+        if "prefill_s" in known:
+            parts.append(_speed(prompt - (reused or 0), known["prefill_s"]))
+        rows.append(("prompt", "; ".join(parts)))
+    parts = []
+    if "generated_tokens" in known:
+        parts.append(f"{known['generated_tokens']:,} tokens")
+        if "decode_s" in known:  # the first token comes out of the prompt
+            parts.append(_speed(max(known["generated_tokens"] - 1, 0), known["decode_s"]))
+    if "first_token_s" in known:
+        parts.append(f"the first after {known['first_token_s']:.2f} s")
+    if parts:
+        rows.append(("reply", "; ".join(parts)))
+    if known.get("drafted_tokens"):
+        rows.append(("drafted", f"{known['drafted_tokens']:,} tokens, {known['accepted_tokens']:,} accepted"))
     rows += [(name, _fact(value)) for name, value in facts.items() if name != "notes"]
     rows += [("note", note) for note in facts.get("notes", ())]
     width = max((len(name) for name, _ in rows), default=0)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from app.backends.base import ChatRequest, Done, Event, FinishReason
+from app.backends.usage import Usage
 from app.chat.conversation import openai_message
 from app.chat.turn import Reply
-from app.engine.generate import Interrupted, Usage
+from app.engine.generate import Interrupted
 from app.engine.tokenizer import Tokenizer
 from app.settings import SamplingSettings
 from app.templates.guard import Segment

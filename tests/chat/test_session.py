@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from app.backends.base import Answer, Backend, Event, Generated, Notice, Progress, Thinking, ToolCall
+from app.backends.usage import Usage
 from app.chat.chats import Chats, export
 from app.chat.conversation import Message, new_message
 from app.chat.host import BackendHost, Report
 from app.chat.saver import Saver
 from app.chat.session import Added, Change, ChatSession, Finished, request_messages
 from app.chat.store import Store
-from app.engine.generate import Usage
 from app.errors import BackendError, ModelNotFoundError, SettingsError, UsageError
 from app.settings import Settings
 from tests.backends.fakes import FakeBackend

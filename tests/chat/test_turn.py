@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.backends.base import Answer, ChatRequest, Event, Notice, Progress, Thinking, ToolCall
+from app.backends.usage import Usage
 from app.chat.turn import Reply, Turn
-from app.engine.generate import Usage
 from app.errors import BackendError
 from tests.backends.fakes import UNSET, FakeBackend
 

@@ -7,8 +7,8 @@ import io
 import pytest
 
 from app.backends.base import Answer, Event, Notice, Progress, Thinking, ToolCall
+from app.backends.usage import Usage
 from app.chat.turn import Reply
-from app.engine.generate import Usage
 from app.ui.plain import PlainOutput, statistics
 
 
@@ -115,3 +115,12 @@ def test_statistics_tell_each_stage_and_what_ran_it() -> None:
     ]
     assert "accepted" in statistics(Reply(usage=Usage(drafted_tokens=9, accepted_tokens=4)), {})
     assert statistics(Reply(), {}) == ""
+
+
+def test_statistics_leave_out_what_a_server_did_not_tell() -> None:
+    known = Usage(prompt_tokens=10, generated_tokens=3, decode_s=1.0, first_token_s=0.5)
+    assert statistics(Reply(usage=known), {}) == (
+        "prompt  10 tokens\nreply   3 tokens; 1.00 s, 2.0 tokens/s; the first after 0.50 s"
+    )
+    assert statistics(Reply(usage=Usage(first_token_s=0.5)), {}) == "reply  the first after 0.50 s"
+    assert statistics(Reply(usage=Usage()), {}) == ""

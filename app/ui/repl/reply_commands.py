@@ -63,7 +63,7 @@ class ReplyCommands:
 
     async def action_stats(self, _argument: str) -> None:
         timing, backend = self._reply().timing, self._desk.host.current
-        measured = timing if "generated_tokens" in timing else {}  # a reply that was stopped has a part of it
+        measured = timing if "first_token_s" in timing else {}  # a reply that was stopped has a part of it
         text = statistics_of(measured, backend.facts if backend else {})
         self._desk.write(text.splitlines() if text else ["nothing was measured of this reply"])
 

@@ -11,8 +11,8 @@ from typing import Any
 from textual.pilot import Pilot
 
 from app.backends.base import Answer, ChatRequest, Done, Event, Generated, Progress, PromptPiece
+from app.backends.usage import Usage
 from app.chat.host import BackendHost, Report
-from app.engine.generate import Usage
 from app.settings import Settings, load_settings
 from app.ui.app import QChatApp
 from app.ui.chat_screen.screen import ChatScreen

@@ -19,8 +19,8 @@ from app.backends.base import (
     PromptPiece,
     Thinking,
 )
+from app.backends.usage import Usage
 from app.chat import host
-from app.engine.generate import Usage
 from app.errors import BackendError
 from app.settings import Settings
 from app.ui.repl import loop

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from app import cli
 from app.backends.base import Answer, ChatRequest, Done, Event, Notice, Progress, Thinking, ToolCall
+from app.backends.usage import Usage
 from app.chat import host
-from app.engine.generate import Usage
 from app.settings import Settings
 from app.ui import app as the_app
 from app.ui.chat_screen.screen import ChatScreen
