@@ -58,6 +58,10 @@ class BackendTimeoutError(BackendError):
     exit_code = 4
 
 
+class KeyringError(QChatError):
+    """The keyring of the system cannot be used."""
+
+
 class StoreError(QChatError):
     """The file of the chats cannot be read or written."""
 

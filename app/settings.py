@@ -7,7 +7,6 @@ setting that silently does nothing is the worst kind.
 
 from __future__ import annotations
 
-import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,76 +16,16 @@ from types import MappingProxyType
 from typing import Any
 
 from app.errors import SettingsError, printable
-
-Value = str | int | float | bool | None
+from app.rules import OWN, Rule, Value, nearest
+from app.server_table import LOCAL, SERVERS, ServerTable, read_servers
 
 KEYS = "keys."  # the table of key bindings: its names are the app's actions, which this module does not know
-OWN = "model"  # the word for "what the model itself says"; None in `Settings`
+KEY_VARIABLES = "QCHAT_KEY_"  # and the name of a server: what holds its key
 
 # QCHAT_* variables that are not settings: places, debugging, and switches of the engine
 OTHER_VARIABLES = frozenset(
     {"QCHAT_HOME", "QCHAT_CONFIG", "QCHAT_DEBUG", "QCHAT_ISA", "QCHAT_TRACE"}  # documented in README.md
 )
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What one setting may be. `low` and `high` are inclusive; `also` is a number allowed outside the range."""
-
-    kind: type
-    low: float = -math.inf
-    high: float = math.inf
-    also: int | None = None
-    choices: tuple[str, ...] = ()
-    own: bool = False  # may be "model"
-    above_low: bool = False  # `low` itself is not allowed
-
-    @property
-    def allowed(self) -> str:
-        """The allowed values in words, for messages and help texts."""
-        if self.kind is bool:
-            words = "true or false"
-        elif self.choices:
-            words = "one of " + ", ".join(self.choices)
-        elif self.kind is str:
-            words = "text"
-        else:
-            noun = "a whole number" if self.kind is int else "a number"
-            if self.above_low:
-                words = f"{noun} above {self.low:g} and up to {self.high:g}"
-            else:
-                words = f"{noun} from {self.low:.17g} to {self.high:.17g}"
-            words = words if self.also is None else f"{self.also}, or {words}"
-        return f'{words}, or "{OWN}"' if self.own else words
-
-    def check(self, value: Any) -> Value:
-        """`value` as this setting's type ("model" becomes None); ValueError if it is not allowed."""
-        if self.own and value == OWN:
-            return None
-        if self.kind is bool and isinstance(value, bool):
-            return value
-        if self.kind is str and isinstance(value, str):
-            if not self.choices or value in self.choices:
-                return value
-        elif self.kind in (int, float) and isinstance(value, (int, self.kind)) and not isinstance(value, bool):
-            number: float = self.kind(value)
-            if number == self.also or self._within(number):
-                return number
-        raise ValueError(self.allowed)
-
-    def _within(self, number: float) -> bool:
-        return (self.low < number if self.above_low else self.low <= number) and number <= self.high
-
-    def parse(self, text: str) -> Value:
-        """The value that a person typed, in the environment or as an option; ValueError if it is not allowed."""
-        if self.kind is str or (self.own and text == OWN):
-            return self.check(text)
-        if self.kind is bool:
-            return self.check({"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower()))
-        try:
-            return self.check(self.kind(text))
-        except ValueError:
-            raise ValueError(self.allowed) from None
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -134,8 +73,8 @@ class SamplingSettings:
 class Settings:
     """Every setting, resolved. `thinking` and `lm_head` are None for the model's own; `sources` says who decided."""
 
-    model: str
-    backend: str
+    model: str  # "" is for the backend to choose
+    backend: str  # the name of a server, or of an installed backend
     system: str
     thinking: bool | None
     show_thinking: bool
@@ -148,6 +87,7 @@ class Settings:
     packed_cache_gb: float  # 10^9 bytes; 0 keeps nothing
     theme: str
     sampling: SamplingSettings
+    servers: Mapping[str, ServerTable]  # the [servers.NAME] tables, by name
     keys: Mapping[str, str]  # action -> keys, from the [keys] table; the app checks them
     sources: Mapping[str, str]  # "sampling.top_p" -> "the flag", "QCHAT_SAMPLING_TOP_P", a file's path or "default"
 
@@ -223,8 +163,16 @@ def variable(key: str) -> str:
     return "QCHAT_" + key.replace(".", "_").upper()
 
 
-def read_config(path: Path) -> dict[str, Value]:
-    """The settings in one TOML file, by dotted key. SettingsError names the file, the key and what is allowed."""
+@dataclass(frozen=True)
+class ConfigFile:
+    """What stands in one TOML file: settings by dotted key, and servers by name."""
+
+    values: Mapping[str, Value]
+    servers: Mapping[str, ServerTable]
+
+
+def read_config(path: Path) -> ConfigFile:
+    """What stands in one TOML file. SettingsError names the file, the key and what is allowed."""
     try:
         with path.open("rb") as file:
             tables = tomllib.load(file)
@@ -233,34 +181,68 @@ def read_config(path: Path) -> dict[str, Value]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = printable(str(error), 200)
         raise SettingsError(f"{printable(str(path))} is not valid TOML: {reason}", "'qchat config edit'") from error
-    where = printable(str(path))
-    return {key: _checked(key, value, where) for key, value in _flatten(tables)}
+    servers = read_servers(tables.pop(SERVERS, {}), path)
+    where = printable(str(path), 400)
+    return ConfigFile({key: _checked(key, value, where) for key, value in _flatten(tables)}, servers)
 
 
-def load_settings(flags: Mapping[str, Any] | None = None) -> Settings:
-    """Resolve every setting. `flags` holds what the command line gave, by dotted key; None means not given."""
+def load_settings(*layers: Mapping[str, Any] | None) -> Settings:
+    """Resolve every setting. `layers` come over the environment, the last first: a chat's own settings, then what the
+    command line gave, each by dotted key; None means not given.
+
+    A model written NAME/MODEL, where NAME is a server or "local", names the backend too (`name_backend`). A backend
+    that is named without a model answers with its own: the `model` of the server's table, or "" for its choice.
+    """
     defaults = read_config(shipped_config_dir() / "defaults.toml")
-    values: dict[str, Value] = dict(defaults)
+    values: dict[str, Value] = dict(defaults.values)
     sources = dict.fromkeys(RULES, "default")
-    config_file = paths().config_file
+    config_file, config = paths().config_file, ConfigFile({}, {})
     if config_file.exists() or os.environ.get("QCHAT_CONFIG"):
-        from_file = read_config(config_file)
-        values |= from_file
-        sources |= dict.fromkeys(from_file, str(config_file))
-    for key, text in _environment().items():
-        values[key] = _parsed(key, text)
-        sources[key] = variable(key)
-    for key, flag in (flags or {}).items():
-        if flag is not None:
-            values[key] = _checked(key, flag, "the command line")
-            sources[key] = "command line"
+        config = read_config(config_file)
+
+    def put(layer: Mapping[str, Value], source: Mapping[str, str]) -> None:
+        given = name_backend(layer, config.servers)
+        backend = given.get("backend", values["backend"])
+        if given.get("model") == "" or (backend != values["backend"] and "model" not in given):
+            table = config.servers.get(str(backend))
+            own = table.model if table else ""
+            given["model"] = defaults.values["model"] if backend == LOCAL else own
+        where = source.get("model") or source.get("backend") or ""
+        sources.update({key: source.get(key, where) for key in given})
+        values.update(given)
+
+    put(config.values, dict.fromkeys(config.values, str(config_file)))
+    environment = {key: _parsed(key, text) for key, text in _environment().items()}
+    put(environment, {key: variable(key) for key in environment})
+    for layer in layers:
+        given = {key: flag for key, flag in (layer or {}).items() if flag is not None}
+        put(
+            {key: _checked(key, flag, "the command line") for key, flag in given.items()},
+            dict.fromkeys(given, "command line"),
+        )
     sampling: dict[str, Any] = {k.removeprefix("sampling."): v for k, v in values.items() if k.startswith("sampling.")}
     keys = {k.removeprefix(KEYS): str(v) for k, v in values.items() if k.startswith(KEYS)}
     top: dict[str, Any] = {k: v for k, v in values.items() if "." not in k}
     top["thinking"] = None if top["thinking"] is None else top["thinking"] == "on"
     return Settings(
-        **top, sampling=SamplingSettings(**sampling), keys=MappingProxyType(keys), sources=MappingProxyType(sources)
+        **top,
+        sampling=SamplingSettings(**sampling),
+        servers=MappingProxyType(dict(config.servers)),
+        keys=MappingProxyType(keys),
+        sources=MappingProxyType(sources),
     )
+
+
+def name_backend(layer: Mapping[str, Any], servers: Mapping[str, ServerTable]) -> dict[str, Any]:
+    """`layer` with a model written NAME/MODEL taken apart, where NAME is a server or "local".
+
+    A backend that the layer itself names stands, so that `--backend work -m openai/gpt-oss-20b` asks the server work
+    for that model, whatever else is called openai. NAME/ alone leaves the model to the server.
+    """
+    name, slash, model = str(layer.get("model") or "").partition("/")
+    if not slash or (name != LOCAL and name not in servers) or layer.get("backend", name) != name:
+        return dict(layer)
+    return {**layer, "backend": name, "model": model}
 
 
 def _environment() -> dict[str, str]:
@@ -268,7 +250,7 @@ def _environment() -> dict[str, str]:
     known = {variable(key): key for key in RULES}
     found = {}
     for name, text in os.environ.items():
-        if not name.startswith("QCHAT_") or name in OTHER_VARIABLES or not text:
+        if not name.startswith("QCHAT_") or name.startswith(KEY_VARIABLES) or name in OTHER_VARIABLES or not text:
             continue
         if name not in known:
             raise SettingsError(
@@ -304,7 +286,5 @@ def _parsed(key: str, text: str) -> Value:
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    import difflib  # noqa: PLC0415 - for an error only
-
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else "'qchat config show' lists them all"
+    near = nearest(name, [*known, f"{SERVERS}.{name.partition('.')[2]}"] if "." in name else known)
+    return f"did you mean {near}?" if near else "'qchat config show' lists them all"

@@ -87,9 +87,17 @@ class ChatRequest:
 class Backend(Protocol):
     """A source of answers. One chat at a time."""
 
-    name: str  # "local"
-    model: str  # the model that answers
-    facts: Mapping[str, Any]  # what `--stats` tells about it: load_s, ctx, isa, threads, notes, ...
+    @property
+    def name(self) -> str:
+        """Its own name, or that of the server it speaks to: "local"."""
+
+    @property
+    def model(self) -> str:
+        """The model that answers."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What `--stats` tells about it: load_s, ctx, isa, threads, notes, ..."""
 
     async def models(self) -> Sequence[str]:
         """The names of the models that it offers."""

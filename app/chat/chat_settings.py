@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.errors import UsageError, printable
-from app.settings import OWN, RULES
+from app.rules import OWN
+from app.settings import RULES
 
 SAMPLING = tuple(key for key in RULES if key.startswith("sampling."))
 CHAT_SETTINGS = ("system", "thinking", "max_tokens", *SAMPLING)

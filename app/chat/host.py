@@ -104,7 +104,7 @@ def _in_thread(work: Callable[[], Backend]) -> asyncio.Future[Backend]:
 def _key(settings: Settings) -> _Key:
     """Everything that a backend was opened with; sampling and the like come with each request."""
     s = settings
-    return (s.backend, s.model, s.ctx, s.kv, s.threads, s.device, s.lm_head)
+    return (s.backend, s.servers.get(s.backend), s.model, s.ctx, s.kv, s.threads, s.device, s.lm_head)
 
 
 def _ignore(_event: Progress | Notice) -> None:

@@ -20,7 +20,7 @@ from app.chat.text import well_formed
 from app.chat.title import title_of
 from app.chat.turn import Reply, Turn
 from app.errors import QChatError, UsageError, printable
-from app.settings import Settings, load_settings
+from app.settings import Settings, load_settings, name_backend
 
 SAVE_EVERY_S = 0.5
 SAY_ALIVE_EVERY_S = 3.0  # a reply that was not saved for longer counts as interrupted; a long prompt says nothing
@@ -72,15 +72,22 @@ class ChatSession:
     @property
     def settings(self) -> Settings:
         """Every setting as this chat has it: flag, then the chat's own, then environment, file and default."""
-        return load_settings({**self.session.settings, **self._flags})
+        return load_settings(self.session.settings, self._flags)
+
+    def settings_with(self, changes: Mapping[str, Any]) -> Settings:
+        """What `settings` would be after `change_settings`. Raises SettingsError."""
+        changes = self._with_backend(changes)
+        return load_settings(_merged(self.session.settings, changes), _without(self._flags, changes))
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
-        """Set settings of this chat; None gives one back to the environment and files. Raises SettingsError."""
-        settings = {**self.session.settings, **changes}
-        settings = {key: value for key, value in settings.items() if value is not None}
-        load_settings(settings)
-        self._flags = {key: value for key, value in self._flags.items() if key not in changes}
-        self._change(settings=settings)
+        """Set settings of this chat; None gives one back to the environment and files. Raises SettingsError.
+
+        A model is kept with the backend that it belongs to: that of NAME/MODEL, or else the present one.
+        """
+        self.settings_with(changes)
+        changes = self._with_backend(changes)
+        self._flags = _without(self._flags, changes)
+        self._change(settings=_merged(self.session.settings, changes))
 
     def rename(self, title: str) -> None:
         """Give the chat a title, in one line. Raises UsageError for an empty one."""
@@ -220,6 +227,12 @@ class ChatSession:
         settings = self.settings
         self._change(settings={**self.session.settings, "model": settings.model, "backend": settings.backend})
 
+    def _with_backend(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        if changes.get("model") is None:
+            return changes
+        now = self.settings
+        return {"backend": now.backend, **name_backend(changes, now.servers)}
+
     def _add(self, message: Message, show: Show) -> None:
         self._put(message)
         self.conversation.leaf_id = message.id
@@ -251,6 +264,14 @@ def request_messages(system: str, path: Sequence[Message]) -> list[Mapping[str, 
         else:
             messages.append(message.as_request())
     return list(messages)
+
+
+def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**settings, **changes}.items() if value is not None}
+
+
+def _without(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in changes}
 
 
 class _ReplyInProgress:

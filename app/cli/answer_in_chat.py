@@ -37,7 +37,7 @@ def answer_in_chat(
     asked = None
     try:
         session, messages = _find(wanted, output.say)
-        settings = load_settings({**(session.settings if session else {}), **flags})
+        settings = load_settings(session.settings if session else None, flags)
         output = PlainOutput(show_answer=not as_json, show_thinking=settings.show_thinking)
         text = read(output.say)
         backend = open_backend(settings, output.show)

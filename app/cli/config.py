@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import click
 
 from app.cli.terminal import escape_controls, write_json
+from app.errors import QChatError
+from app.rules import Value
+from app.server_table import SERVERS, ServerTable
 from app.settings import load_settings, paths, private_dir, read_config, shipped_config_dir
 
 
@@ -21,6 +25,8 @@ def show(as_json: bool) -> None:
     """Show every setting, its value and where it came from."""
     settings = load_settings()
     rows = [(key, value, settings.sources[key]) for key, value in settings.items()]
+    for server in settings.servers.values():
+        rows += _server_rows(server)
     if as_json:
         write_json({key: {"value": value, "source": source} for key, value, source in rows})
         return
@@ -28,6 +34,22 @@ def show(as_json: bool) -> None:
     for key, value, source in rows:
         text = f'"{value}"' if isinstance(value, str) else str(value).lower()
         click.echo(escape_controls(f"{key:<{width}} = {text}  ({source})".replace("\n", "\\n")))
+
+
+def _server_rows(server: ServerTable) -> Iterator[tuple[str, Value, str]]:
+    """What is known of a server, and whether it has a key; the key is not shown."""
+    from app.backends.keys import find_key  # noqa: PLC0415 - where there are servers
+
+    for key, value in server.items():
+        if key != "key":
+            yield f"{SERVERS}.{server.name}.{key}", value, server.file
+    name = f"{SERVERS}.{server.name}.key"
+    try:
+        found = find_key(server)
+    except QChatError as error:
+        yield name, "not known", error.message
+    else:
+        yield name, "set" if found else "not set", found.origin if found else "default"
 
 
 @config.command()

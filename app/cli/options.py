@@ -13,7 +13,8 @@ import click
 
 from app.cli import suggest
 from app.errors import UsageError
-from app.settings import OWN, RULES
+from app.rules import OWN
+from app.settings import RULES
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

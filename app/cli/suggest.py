@@ -55,7 +55,8 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 
 def values(key: str, incomplete: str) -> list[CompletionItem[str]]:
     """The allowed values of a setting, where they can be listed."""
-    from app.settings import OWN, RULES
+    from app.rules import OWN
+    from app.settings import RULES
 
     if key == "backend":
         from app.backends.registry import backend_names

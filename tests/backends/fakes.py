@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from app.backends.base import ChatRequest, Done, Event, FinishReason
-from app.backends.usage import Usage
+from app.backends.base import ChatRequest, Done, Event, FinishReason, PromptPiece, Usage
 from app.chat.conversation import openai_message
 from app.chat.turn import Reply
 from app.engine.generate import Interrupted
@@ -166,6 +165,9 @@ class FakeBackend:
             yield self._done
         finally:
             self.closed_chats += 1
+
+    async def prompt(self, request: ChatRequest) -> Sequence[PromptPiece]:
+        return ()
 
     async def close(self) -> None:
         self.closed = True

@@ -98,6 +98,33 @@ def test_a_chat_keeps_the_model_that_it_began_with(tmp_path: Path, monkeypatch: 
     assert run(tmp_path, work) == ("smollm2:135m", "another")
 
 
+def test_a_chat_goes_to_another_server_and_back(tmp_path: Path, qchat_home: Path) -> None:
+    qchat_home.mkdir()
+    (qchat_home / "config.toml").write_text('[servers.work]\nurl = "h:1"\nmodel = "big"\n[servers.home]\nurl = "h:2"\n')
+
+    async def work(saver: Saver, chats: Chats) -> None:
+        def now() -> tuple[str, str]:
+            return chat.settings.backend, chat.settings.model
+
+        chat = ChatSession(saver, BackendHost(), flags={"model": "work/a"})
+        assert now() == ("work", "a")
+        assert chat.settings_with({"model": "b"}).backend == "work"
+        chat.change_settings({"model": "b"})  # another model of the same server
+        assert now() == ("work", "b")
+        assert chat.settings_with({"model": "home/x"}).model == "x" and now() == ("work", "b")
+        chat.change_settings({"model": "home/org/x"})
+        assert now() == ("home", "org/x")
+        chat.change_settings({"sampling.top_k": 5})
+        assert now() == ("home", "org/x")
+        chat.change_settings({"model": "work/"})
+        assert now() == ("work", "big")
+        chat.change_settings({"model": "local/tiny"})
+        assert now() == ("local", "tiny")
+        assert dict(chat.session.settings) == {"model": "tiny", "backend": "local", "sampling.top_k": 5}
+
+    run(tmp_path, work)
+
+
 def test_what_was_said_goes_along_and_an_empty_reply_does_not() -> None:
     first = new_message(None, "user", "a")
     silent = new_message(first.id, "assistant", "", state="cancelled")

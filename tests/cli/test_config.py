@@ -37,6 +37,37 @@ def test_show_tells_value_and_origin(capsys: pytest.CaptureFixture[str], monkeyp
     assert list(document) == list(RULES)
 
 
+def test_show_tells_of_servers_and_never_a_key(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = paths().config_file
+    file.parent.mkdir(parents=True)
+    file.touch(mode=0o600)
+    file.write_text(
+        "[servers.work]\nurl = 'http://h?k=sk-4f9a'\nkey = 'sk-4f9a'\n[servers.home]\nurl = 'x'\n"
+        "[servers.lab]\nheaders = { Auth = 'sk-4f9a' }\n"
+    )
+    monkeypatch.setenv("QCHAT_KEY_LAB", "sk-4f9a")
+    assert run(["config", "show"]) == 0
+    out = capsys.readouterr().out
+    assert run(["config", "show", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "sk-4f9a" not in out + json.dumps(document)
+    shown = {key: value for key, value in document.items() if key.startswith("servers.")}
+    assert shown == {
+        "servers.work.kind": {"value": "openai", "source": str(file)},
+        "servers.work.url": {"value": "http://h?(hidden)", "source": str(file)},
+        "servers.work.key": {"value": "set", "source": str(file)},
+        "servers.home.kind": {"value": "openai", "source": str(file)},
+        "servers.home.url": {"value": "x", "source": str(file)},
+        "servers.home.key": {"value": "not set", "source": "default"},
+        "servers.lab.kind": {"value": "openai", "source": str(file)},
+        "servers.lab.headers.Auth": {"value": "set", "source": str(file)},
+        "servers.lab.key": {"value": "set", "source": "QCHAT_KEY_LAB"},
+    }
+    assert all(f"{key} " in out for key in shown)
+
+
 def test_path_is_where_the_file_would_be(capsys: pytest.CaptureFixture[str], qchat_home: Path) -> None:
     assert run(["config", "path"]) == 0
     assert capsys.readouterr().out == f"{qchat_home / 'config.toml'}\n"
@@ -47,14 +78,14 @@ def test_edit_starts_from_commented_defaults(tmp_path: Path, monkeypatch: pytest
     assert run(["config", "edit"]) == 0
     file = paths().config_file
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert read_config(file) == {}
+    assert read_config(file).values == {}
     text = file.read_text(encoding="utf-8")
     assert '# model = "smollm2:135m"' in text
     for line in ("# ctx = 0", '# temperature = "model"'):
         assert line in text
         text = text.replace(line, line.removeprefix("# "))
     file.write_text(text, encoding="utf-8")
-    assert set(read_config(file)) == {"ctx", "sampling.temperature"}
+    assert set(read_config(file).values) == {"ctx", "sampling.temperature"}
 
 
 def test_edit_keeps_what_is_there_and_uses_visual_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

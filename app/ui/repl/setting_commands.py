@@ -9,7 +9,8 @@ from app.cli.table import print_table
 from app.errors import UsageError, printable
 from app.hub.catalogue import load_catalogue
 from app.hub.library import Library
-from app.settings import OWN, paths
+from app.rules import OWN
+from app.settings import paths
 from app.ui.repl.desk import Desk
 
 EMPTY = '""'  # how an empty text is written
