@@ -1,0 +1,12 @@
+// The runtime as one translation unit, which compiles faster than its parts.
+#include "findings.cpp"
+#include "memory.cpp"
+#include "fibers.cpp"
+#include "shared_memory.cpp"
+#include "schedule.cpp"
+#include "meetings.cpp"
+#include "happens_before.cpp"
+#include "accesses.cpp"
+#include "async_copy.cpp"
+#include "undefined.cpp"
+#include "launch.cpp"
