@@ -21,6 +21,8 @@ from app.server_table import LOCAL, SERVERS, ServerTable, read_servers
 
 KEYS = "keys."  # the table of key bindings: its names are the app's actions, which this module does not know
 KEY_VARIABLES = "QCHAT_KEY_"  # and the name of a server: what holds its key
+FOLDERS = "folders."  # the table of more folders with models: a person chooses the names
+_FREE_TABLES = (KEYS, FOLDERS)  # any name with text
 
 # QCHAT_* variables that are not settings: places, debugging, and switches of the engine
 OTHER_VARIABLES = frozenset(
@@ -42,6 +44,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "device": Rule(str, choices=("auto", "cpu", "cuda")),
         "lm_head": Rule(str, choices=("q4_0",), own=True),
         "packed_cache_gb": Rule(float, 0, 1_000_000),
+        "other_stores": Rule(bool),
         "theme": Rule(str),
         "sampling.temperature": Rule(float, 0, 100, own=True),
         "sampling.top_k": Rule(int, 0, 1_000_000_000, own=True),
@@ -85,10 +88,12 @@ class Settings:
     device: str
     lm_head: str | None
     packed_cache_gb: float  # 10^9 bytes; 0 keeps nothing
+    other_stores: bool
     theme: str
     sampling: SamplingSettings
     servers: Mapping[str, ServerTable]  # the [servers.NAME] tables, by name
     keys: Mapping[str, str]  # action -> keys, from the [keys] table; the app checks them
+    folders: Mapping[str, str]  # name -> path, from the [folders] table; the library checks them
     sources: Mapping[str, str]  # "sampling.top_p" -> "the flag", "QCHAT_SAMPLING_TOP_P", a file's path or "default"
 
     def items(self) -> Iterator[tuple[str, Value]]:
@@ -101,6 +106,8 @@ class Settings:
             yield key, OWN if value is None else value
         for action, keys in self.keys.items():
             yield KEYS + action, keys
+        for name, folder in self.folders.items():
+            yield FOLDERS + name, folder
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,11 @@ class Paths:
     @property
     def models_dir(self) -> Path:
         return self.data_dir / "models"
+
+    @property
+    def catalogue_file(self) -> Path:
+        """A person's own entries of the catalogue, beside their settings."""
+        return self.config_file.parent / "models.toml"
 
 
 def paths() -> Paths:
@@ -221,7 +233,7 @@ def load_settings(*layers: Mapping[str, Any] | None) -> Settings:
             dict.fromkeys(given, "command line"),
         )
     sampling: dict[str, Any] = {k.removeprefix("sampling."): v for k, v in values.items() if k.startswith("sampling.")}
-    keys = {k.removeprefix(KEYS): str(v) for k, v in values.items() if k.startswith(KEYS)}
+    keys, folders = ({k.removeprefix(t): str(v) for k, v in values.items() if k.startswith(t)} for t in _FREE_TABLES)
     top: dict[str, Any] = {k: v for k, v in values.items() if "." not in k}
     top["thinking"] = None if top["thinking"] is None else top["thinking"] == "on"
     return Settings(
@@ -229,6 +241,7 @@ def load_settings(*layers: Mapping[str, Any] | None) -> Settings:
         sampling=SamplingSettings(**sampling),
         servers=MappingProxyType(dict(config.servers)),
         keys=MappingProxyType(keys),
+        folders=MappingProxyType(folders),
         sources=MappingProxyType(sources),
     )
 
@@ -269,7 +282,7 @@ def _flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _checked(key: str, value: Any, where: str) -> Value:
-    rule = Rule(str) if key.startswith(KEYS) else RULES.get(key)
+    rule = Rule(str) if key.startswith(_FREE_TABLES) else RULES.get(key)
     if rule is None:
         raise SettingsError(f"{where}: no setting is called {printable(key)}", _suggest(key, list(RULES)))
     try:

@@ -39,6 +39,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     use_kept_kernels(home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QCHAT_HOME", str(home))
+        patch.setenv("QCHAT_OTHER_STORES", "false")
         yield
 
 

@@ -15,6 +15,7 @@ from tests.kept import compile_kernels, use_kept_kernels
 def qchat_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.startswith(("QCHAT_", "HF_")) or name in ("VISUAL", "EDITOR")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("QCHAT_OTHER_STORES", "false")
     home = tmp_path / "home"
     monkeypatch.setenv("QCHAT_HOME", str(home))
     return home

@@ -29,7 +29,7 @@ def test_every_setting_has_a_default_and_a_comment() -> None:
     text = (shipped_config_dir() / "defaults.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     sampling = tables.pop("sampling")
-    assert tables.pop("keys") == {}
+    assert tables.pop("keys") == tables.pop("folders") == {}
     assert set(tables) | {f"sampling.{key}" for key in sampling} == set(RULES)
     lines = text.splitlines()
     for number, line in enumerate(lines):
@@ -37,12 +37,14 @@ def test_every_setting_has_a_default_and_a_comment() -> None:
             assert lines[number - 1].startswith("#"), f"{line} has no comment"
 
 
-def test_the_defaults_are_the_documented_ones() -> None:
+def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QCHAT_OTHER_STORES")
     settings = load_settings()
     assert (settings.model, settings.backend, settings.max_tokens) == ("smollm2:135m", "local", 4096)
     assert (settings.ctx, settings.kv, settings.threads, settings.device) == (0, "f16", 0, "auto")
     assert settings.thinking is None and settings.lm_head is None and settings.show_thinking is False
     assert set(vars(settings.sampling).values()) == {None}
+    assert settings.other_stores and settings.folders == {}
     assert set(settings.sources.values()) == {"default"}
 
 

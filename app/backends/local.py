@@ -35,8 +35,8 @@ from app.engine.generate import GenerationSettings, Generator
 from app.engine.sampling import SamplingParams, default_sampling
 from app.engine.stop import StopFilter
 from app.errors import UsageError
-from app.hub import Library, ensure_model
-from app.settings import SamplingSettings, Settings, paths
+from app.hub import Library, ensure_model, library_of_this_machine
+from app.settings import SamplingSettings, Settings
 from app.templates.isolation import Renderer
 from app.templates.render import Conversation, continues_thinking, starts_in_thinking
 from app.templates.reply import Part, ReplySplitter
@@ -63,7 +63,7 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
         report(Notice(text))
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    library = Library(paths().models_dir)
+    library = library_of_this_machine(settings)
     path = ensure_model(settings.model, library, progress, notify)
     renderer = Renderer()
     renderer.start()  # beside the loading
@@ -75,7 +75,7 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
         on_progress=lambda _stage, done, total: progress("loading the model", done, total),
         notify=notify,
     )
-    return LocalBackend(model, library.entry(path).name, library, renderer)
+    return LocalBackend(model, library.get(settings.model).name, library, renderer)
 
 
 class LocalBackend:

@@ -14,8 +14,8 @@ from app.cli import suggest
 from app.cli.options import engine_options, setting_flags
 from app.cli.progress import ProgressLine
 from app.cli.terminal import write_json
-from app.hub import Library, ensure_model
-from app.settings import load_settings, paths
+from app.hub import ensure_model, library_of_this_machine
+from app.settings import load_settings
 
 ROWS = (
     ("model", "model", "{}"),
@@ -50,7 +50,7 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
 
     flags = dict(setting_flags(ctx))
     settings = load_settings(flags | ({"model": model} if model else {}))
-    library = Library(paths().models_dir)
+    library = library_of_this_machine(settings)
     with ProgressLine() as progress:
         path = ensure_model(settings.model, library, progress, progress.say)
         loaded = load_configured(settings, path, notify=progress.say)
@@ -59,7 +59,7 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
         finally:
             loaded.close()
     facts = {
-        "model": library.entry(path).name,
+        "model": library.get(settings.model).name,
         "quantisation": main_quantisation(loaded.gguf),
         "threads": loaded.threads,
         "isa": loaded.isa,

@@ -16,8 +16,8 @@ import click
 from app.cli.options import model_option, setting_flags
 from app.cli.terminal import escape_controls, write_json
 from app.errors import TemplateError, UsageError, printable
-from app.hub.library import Library
-from app.settings import load_settings, paths
+from app.hub.library import library_of_this_machine
+from app.settings import load_settings
 
 if TYPE_CHECKING:
     from app.templates.render import Conversation
@@ -108,7 +108,7 @@ def _with_model(name: str) -> Show:
 
     renderer = Renderer()
     renderer.start()  # beside the reading of the vocabulary
-    with read_model(Library(paths().models_dir).find(name)) as gguf:
+    with read_model(library_of_this_machine().find(name)) as gguf:
         metadata: Mapping[str, Any] = gguf.metadata
     tokenizer = Tokenizer.from_metadata(metadata)
     prompter = Prompter(metadata, tokenizer, renderer)

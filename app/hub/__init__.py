@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING
 
 from app.errors import ModelNotFoundError
 from app.hub.catalogue import CatalogueEntry, load_catalogue, starter
-from app.hub.library import Library, ModelEntry
+from app.hub.library import Library, ModelEntry, library_of_this_machine
 from app.hub.web import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
     from app.hub.download import Notify
 
-__all__ = ["Library", "ModelEntry", "ensure_model", "first_fetch", "load_catalogue"]
+__all__ = ["Library", "ModelEntry", "ensure_model", "first_fetch", "library_of_this_machine", "load_catalogue"]
 
 
 def first_fetch(name: str, library: Library) -> CatalogueEntry | None:
-    """What `ensure_model` would fetch by itself: the starter, where that is asked for and there is no model yet."""
+    """What `ensure_model` would fetch by itself: the starter, where that is asked for and qchat has no model yet.
+
+    What other programs keep does not count: it is there to be chosen, and may not be for chatting at all.
+    """
     first = starter()
-    return first if name == first.name and not library.list() else None
+    return first if name == first.name and not library.own() else None
 
 
 def ensure_model(

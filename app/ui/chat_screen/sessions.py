@@ -7,7 +7,7 @@ from app.chat.chats import export
 from app.chat.session import ChatSession
 from app.cli.terminal import escape_controls
 from app.errors import QChatError, UsageError
-from app.settings import load_settings, paths
+from app.settings import load_settings
 from app.ui.chat_screen.messages import Messages
 from app.ui.names import shown_model
 from app.ui.widgets.session_list import SessionList
@@ -77,9 +77,9 @@ class Sessions(Messages):
         """Raises ModelNotFoundError for a name that the engine has no file of."""
         if name:
             if self.chat.settings.backend == "local":
-                from app.hub import Library  # noqa: PLC0415 - not needed for the first picture
+                from app.hub import library_of_this_machine  # noqa: PLC0415 - not needed for the first picture
 
-                Library(paths().models_dir).find(name)
+                library_of_this_machine().find(name)
             self.use_model(name)
         else:
             await self.action_choose_model()
@@ -188,13 +188,13 @@ class Sessions(Messages):
                 view.focus()
 
     async def _choose_model(self) -> None:
-        from app.hub import Library  # noqa: PLC0415 - as the dialog
+        from app.hub import library_of_this_machine  # noqa: PLC0415 - as the dialog
         from app.ui.screens.picker import PickerScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
 
         settings = self.chat.settings
         in_use = self.host.current.model if self.host.current else ""
         held = self.host.current.facts.get("resident_bytes", 0) if self.host.current else 0
-        picker = PickerScreen(Library(paths().models_dir), settings, in_use=in_use, held=held)
+        picker = PickerScreen(library_of_this_machine(), settings, in_use=in_use, held=held)
         name = await self.app.push_screen_wait(picker)
         if name is not None:
             self.use_model(name)

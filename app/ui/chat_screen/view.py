@@ -16,7 +16,6 @@ from app.chat.conversation import Message
 from app.chat.host import BackendHost
 from app.chat.session import ChatSession
 from app.errors import QChatError
-from app.settings import paths
 from app.ui.chat_screen.welcome import Welcome
 from app.ui.compositor import SparingCompositor
 from app.ui.names import shown_model
@@ -180,9 +179,9 @@ class ChatView(Screen[None]):
         welcome = self.query_one(Welcome)
         welcome.display = shown
         if shown:
-            from app.hub import Library  # noqa: PLC0415 - the first picture does not tell of the model yet
+            from app.hub import library_of_this_machine  # noqa: PLC0415 - the first picture does not tell of the model yet
 
-            welcome.tell_model(self.chat.settings.model, Library(paths().models_dir))
+            welcome.tell_model(self.chat.settings.model, library_of_this_machine())
         self.conversation.display = not shown
 
     def _keys(self, action_id: str) -> list[str]:

@@ -9,8 +9,8 @@ from prompt_toolkit.document import Document
 
 from app.chat.chat_settings import CHAT_SETTINGS, short_name
 from app.hub.catalogue import load_catalogue
-from app.hub.library import Library
-from app.settings import RULES, paths
+from app.hub.library import library_of_this_machine
+from app.settings import RULES
 from app.ui.actions import slash_commands
 
 _THINKING = ("on", "off", "model")
@@ -40,7 +40,7 @@ class CommandCompleter(Completer):
             case "/open":
                 return [title for title in self.titles if title]
             case "/model":
-                return sorted({entry.name for entry in Library(paths().models_dir).list()} | set(load_catalogue()))
+                return sorted({entry.name for entry in library_of_this_machine().list()} | set(load_catalogue()))
             case "/think":
                 return _THINKING
             case "/set":

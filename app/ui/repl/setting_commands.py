@@ -8,9 +8,8 @@ from app.cli.progress import human_bytes
 from app.cli.table import print_table
 from app.errors import UsageError, printable
 from app.hub.catalogue import load_catalogue
-from app.hub.library import Library
+from app.hub.library import library_of_this_machine
 from app.rules import OWN
-from app.settings import paths
 from app.ui.repl.desk import Desk
 
 EMPTY = '""'  # how an empty text is written
@@ -28,7 +27,7 @@ class SettingCommands:
             return
         name = well_formed(argument)
         if self._desk.chat.settings.backend == "local":
-            Library(paths().models_dir).find(name)  # says what to do if it is not there
+            library_of_this_machine().find(name)  # says what to do if it is not there
         self._desk.chat.change_settings({"model": name})
         self._desk.say(f"model: {printable(name)}")
 
@@ -78,7 +77,7 @@ class SettingCommands:
 
     def _list_models(self) -> None:
         used = self._desk.chat.settings.model
-        here = Library(paths().models_dir).list()
+        here = library_of_this_machine().list()
         rows = [("*" if entry.name == used else "", entry.name, human_bytes(entry.size), "") for entry in here]
         names = {entry.name for entry in here}
         rows += [
