@@ -74,8 +74,10 @@ class PlainOutput:
         self._unfinished = stream
 
     def _draw(self, progress: Progress) -> None:
-        amount = f"{100 * progress.done // progress.total} %" if progress.total else f"{progress.done:,}"
-        line = escape_controls(f"{progress.stage} {amount}")[: shutil.get_terminal_size().columns - 1]
+        amount = f"{progress.done:,}" if progress.done else ""
+        if progress.total:
+            amount = f"{100 * progress.done // progress.total} %"
+        line = escape_controls(f"{progress.stage} {amount}".rstrip())[: shutil.get_terminal_size().columns - 1]
         self._err.write(_CLEAR_LINE + line)
         self._err.flush()
         self._progress_drawn = True

@@ -56,12 +56,26 @@ class RefusedError(BackendError):
 
 def words_of(body: str) -> str:
     """The reason in the body of a failure, whatever its form: JSON of any server, a web page, or text."""
-    if reason := _reason(_json(body)):
+    if reason := reason_of(_json(body)):
         return reason
     if _PAGE.match(body):
         title = _TITLE.search(body[:10_000])
         return f"a web page, {' '.join(html.unescape(title[2]).split())!r}" if title else "a web page"
     return body
+
+
+def reason_of(document: Any) -> str:
+    """The words in {"error": {"message": ..}}, {"error": ".."}, {"message": ..}, {"detail": [{"loc": [..], "msg": ..}]}
+    and their like; "" where there are none."""
+    if isinstance(document, str):
+        return document
+    if isinstance(document, list):
+        return "; ".join(filter(None, map(reason_of, document[:3])))
+    if not isinstance(document, dict):
+        return ""
+    found = next(filter(None, (reason_of(document.get(name)) for name in _REASONS)), "")
+    where = document.get("loc")
+    return f"{'.'.join(map(str, where))}: {found}" if found and isinstance(where, list) else found
 
 
 def said(server: ServerSettings, text: str) -> str:
@@ -88,7 +102,11 @@ def refused(server: ServerSettings, failure: Failure, address: str) -> RefusedEr
 def _hint(server: ServerSettings, failure: Failure) -> str | None:
     status = failure.status
     if status in (401, 403):
-        return "the server does not take its key" if server.key else "the server wants a key, and none is set for it"
+        return (
+            f"'qchat backends login {server.name}' sets another key"
+            if server.key
+            else f"it wants a key: 'qchat backends login {server.name}'"
+        )
     if status == 404:
         return "is the name of the model right?"
     if status == 429:
@@ -102,19 +120,6 @@ def _other(address: str) -> str:
     base = re.sub(r"/(?:chat/completions|models|api/chat|api/tags)$", "", address)
     other = base.removesuffix("/v1") if base.endswith("/v1") else f"{base}/v1"
     return f'is the path right? Perhaps url = "{other}"'
-
-
-def _reason(document: Any) -> str:
-    """As in {"error": {"message": ..}}, {"error": ".."}, {"message": ..}, {"detail": [{"loc": [..], "msg": ..}]}."""
-    if isinstance(document, str):
-        return document
-    if isinstance(document, list):
-        return "; ".join(filter(None, map(_reason, document[:3])))
-    if not isinstance(document, dict):
-        return ""
-    found = next(filter(None, (_reason(document.get(name)) for name in _REASONS)), "")
-    where = document.get("loc")
-    return f"{'.'.join(map(str, where))}: {found}" if found and isinstance(where, list) else found
 
 
 def _json(body: str) -> Any:
