@@ -41,6 +41,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "ctx": Rule(int, 16, 10_000_000, also=0),
         "kv": Rule(str, choices=("f16", "f32", "q8_0")),
         "threads": Rule(int, 0, 1024),
+        "speculation": Rule(bool),
         "device": Rule(str, choices=("auto", "cpu", "cuda")),
         "lm_head": Rule(str, choices=("q4_0",), own=True),
         "packed_cache_gb": Rule(float, 0, 1_000_000),
@@ -85,6 +86,7 @@ class Settings:
     ctx: int  # 0: the model's own
     kv: str
     threads: int  # 0: physical cores
+    speculation: bool
     device: str
     lm_head: str | None
     packed_cache_gb: float  # 10^9 bytes; 0 keeps nothing

@@ -28,6 +28,7 @@ from app.backends.prompting import Prompt, Prompter
 from app.backends.reply_events import Emit, ReplyEvents
 from app.engine.generate import GenerationSettings, Generator
 from app.engine.sampling import SamplingParams, default_sampling
+from app.engine.speculation.speculator import Speculator
 from app.errors import UsageError
 from app.hub import Library, ensure_model, library_of_this_machine
 from app.settings import SamplingSettings, Settings
@@ -66,7 +67,8 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
         on_progress=lambda _stage, done, total: progress("loading the model", done, total),
         notify=notify,
     )
-    return LocalBackend(model, library.get(settings.model).name, library, renderer)
+    name = library.get(settings.model).name
+    return LocalBackend(model, name, library, renderer, speculation=settings.speculation)
 
 
 class LocalBackend:
@@ -74,7 +76,10 @@ class LocalBackend:
 
     name = "local"
 
-    def __init__(self, model: LoadedModel, model_name: str, library: Library, renderer: Renderer | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, model_name: str, library: Library, renderer: Renderer | None = None, *,
+        speculation: bool = True,
+    ) -> None:  # fmt: skip
         self.model = model_name
         self.facts: Mapping[str, Any] = {
             "load_s": model.load_s,
@@ -88,7 +93,7 @@ class LocalBackend:
         self._model = model
         self._library = library
         self._prompter = Prompter(model.gguf.metadata, model.tokenizer, renderer)
-        self._generator = Generator(model.decoder, model.tokenizer)
+        self._generator = Generator(model.decoder, model.tokenizer, Speculator() if speculation else None)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qchat-engine")
 
     async def models(self) -> Sequence[str]:

@@ -62,6 +62,13 @@ def _think(command: _Command) -> _Command:
     return click.option("--think/--no-think", "thinking", cls=_Option, key="thinking", default=None, help=text)(command)
 
 
+def _speculate(command: _Command) -> _Command:
+    text = "Guess tokens and check several in one step, where that is faster; the answers are the same."
+    return click.option("--spec/--no-spec", "speculation", cls=_Option, key="speculation", default=None, help=text)(
+        command
+    )
+
+
 _MODEL = _setting(
     "model", "-m", "--model", metavar="MODEL", help="Catalogue name, file name in the models folder, path."
 )
@@ -85,6 +92,7 @@ _ENGINE = (
     _setting("ctx", "--ctx", "n_ctx", metavar="TOKENS", help="Context length; 0: the model's own."),
     _setting("kv", "--kv", metavar="FORMAT", help="Number format of the KV cache."),
     _setting("threads", "--threads", metavar="COUNT", help="0: one for each physical core."),
+    _speculate,
     _setting("device", "--device", metavar="DEVICE", help="Where the network runs."),
     _setting("lm_head", "--lm-head", metavar="FORMAT", help="Requantise the head: faster, other answers."),
 )
@@ -127,7 +135,7 @@ def sampling_options(command: _Command) -> _Command:
 
 
 def engine_options(command: _Command) -> _Command:
-    """--ctx, --kv, --threads, --device, --lm-head."""
+    """--ctx, --kv, --threads, --spec/--no-spec, --device, --lm-head."""
     return _apply(_ENGINE, command)
 
 

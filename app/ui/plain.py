@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from app.backends.base import Answer, Event, Notice, Progress, Thinking, ToolCall
 from app.chat.turn import Reply
 from app.cli.terminal import escape_controls, is_terminal
+from app.ui.speculation import about_speculation
 
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -113,8 +114,8 @@ def statistics_of(usage: Mapping[str, float | None], facts: Mapping[str, Any]) -
         parts.append(f"the first after {known['first_token_s']:.2f} s")
     if parts:
         rows.append(("reply", "; ".join(parts)))
-    if known.get("drafted_tokens"):
-        rows.append(("drafted", f"{known['drafted_tokens']:,} tokens, {known['accepted_tokens']:,} accepted"))
+    if guesses := about_speculation(known):
+        rows.append(("speculation", guesses))
     rows += [(name, _fact(value)) for name, value in facts.items() if name != "notes"]
     rows += [("note", note) for note in facts.get("notes", ())]
     width = max((len(name) for name, _ in rows), default=0)
