@@ -23,7 +23,7 @@ from app.backends.openai.request import (
 )
 from app.backends.openai.stream import read_stream
 from app.backends.remote.arriving import Arriving
-from app.backends.remote.failure import Failure, RefusedError
+from app.backends.remote.failure import Failure, RefusedError, hide_echo
 from app.backends.remote.http import ServerClient
 from app.backends.remote.server import ServerSettings
 from app.backends.remote.waiting import Waiting
@@ -92,8 +92,9 @@ class OpenAIBackend:
         try:
             async with self._stream(request, waiting, emit) as arriving:
                 await read_stream(arriving, reply, waiting.over)
-        except BackendError:
+        except BackendError as error:
             reply.flush()
+            hide_echo(error, (text for message in request.messages if isinstance(text := message.get("content"), str)))
             raise
         finally:
             waiting.over()

@@ -40,7 +40,7 @@ _TOO_LONG = re.compile(
 )
 _HOLDS = re.compile(r"(?:context (?:length|size|window)|maximum model length)[^\d.;]{0,30}?(\d+)")
 _NEEDS = re.compile(
-    r"(?:resulted in|you requested|requested a total of|your request has|the input \(|prompt \(length) ?(\d+)"
+    r"(?:resulted in|you requested|requested a total of|your request has|The input \(|prompt \(length) ?(\d+)"
 )
 
 

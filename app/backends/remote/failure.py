@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +18,7 @@ from app.backends.remote.server import ServerSettings
 from app.errors import BackendError, printable
 
 _MOST_SHOWN = 300  # characters of the server's own words
+_LEAST_WHOLE, _LEAST_PART = 8, 24  # characters of a message that an error must not repeat: all of it, or a part
 _PAGE = re.compile(r"\s*<(?:!doctype|html|\?xml|head|body)", re.IGNORECASE)
 _TITLE = re.compile(r"<(title|h1)[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
 _REASONS = ("error", "message", "msg", "detail", "errors", "error_description", "title")  # the likeliest first
@@ -85,6 +86,17 @@ def said(server: ServerSettings, text: str) -> str:
     return printable(" ".join(text[:10_000].split()), _MOST_SHOWN)
 
 
+def hide_echo(error: BackendError, asked: Iterable[str]) -> None:
+    """Take out of the message what it repeats of the conversation: messages are logged, and chats are private."""
+    words = error.message
+    for text in (" ".join(each.split()) for each in asked):
+        if len(text) >= _LEAST_WHOLE:
+            words = words.replace(text, "…")
+        words = _without_common(words, text)
+    error.message = words
+    error.args = (words,)
+
+
 def refused(server: ServerSettings, failure: Failure, address: str) -> RefusedError:
     """The error for a status that is no success; `address` is the one that was asked, without its query."""
     status = failure.status
@@ -120,6 +132,22 @@ def _other(address: str) -> str:
     base = re.sub(r"/(?:chat/completions|models|api/chat|api/tags)$", "", address)
     other = base.removesuffix("/v1") if base.endswith("/v1") else f"{base}/v1"
     return f'is the path right? Perhaps url = "{other}"'
+
+
+def _without_common(words: str, text: str) -> str:
+    """`words` with … for every stretch of `_LEAST_PART` characters and more that also stands in `text`."""
+    kept, at = [], 0
+    while at < len(words):
+        end = at + _LEAST_PART
+        if end > len(words) or words[at:end] not in text:
+            kept.append(words[at])
+            at += 1
+            continue
+        while end < len(words) and words[at : end + 1] in text:
+            end += 1
+        kept.append("…")
+        at = end
+    return "".join(kept)
 
 
 def _json(body: str) -> Any:
