@@ -41,9 +41,19 @@ class ModelNotFoundError(QChatError):
 
 
 class DownloadError(QChatError):
-    """A model could not be fetched."""
+    """A model could not be fetched: it was refused, is not what it should be, or cannot be kept."""
+
+
+class NetworkError(DownloadError):
+    """The server of a model could not be reached, or went away."""
 
     exit_code = 3
+
+
+class DownloadTimeoutError(DownloadError):
+    """The server of a model said nothing for too long."""
+
+    exit_code = 4
 
 
 class BackendError(QChatError):

@@ -221,7 +221,7 @@ class PickerScreen(ModalScreen[str | None]):
     # A download
 
     def _start(self, choice: Choice) -> None:
-        download = Download(choice, self._report)
+        download = Download(choice, self._library, self._report)
         self._models.download = download
         self._said.pop(choice.key, None)
         self._models.failed.discard(choice.key)
@@ -233,7 +233,7 @@ class PickerScreen(ModalScreen[str | None]):
 
     @work(thread=True, group="download")
     def _fetch(self, download: Download) -> None:
-        self.post_message(self.Ended(download.run(self._library)))
+        self.post_message(self.Ended(download.run()))
 
     @on(Moved)
     def _moved(self, message: Moved) -> None:
@@ -255,5 +255,5 @@ class PickerScreen(ModalScreen[str | None]):
             self._models.failed.add(key)
             self._said[key] = picker_rows.failure(outcome.error)
         else:
-            self._said[key] = Content(f"The download of {download.choice.name} was stopped; nothing of it was kept.")
+            self._said[key] = Content(f"The download of {download.choice.name} was stopped; Enter goes on with it.")
         self._show(key)
