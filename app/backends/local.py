@@ -140,6 +140,10 @@ class LocalBackend:
 
         return await asyncio.get_running_loop().run_in_executor(self._worker, make)
 
+    def stand_aside(self, wanted: bool) -> None:
+        """See `SharesCores`."""
+        self._model.decoder.pool.stand_aside(wanted)
+
     async def close(self) -> None:
         """Stop what runs and give the model's memory back."""
         self._generator.cancel()
