@@ -68,22 +68,31 @@ def values(key: str, incomplete: str) -> list[CompletionItem[str]]:
 
 
 def _here() -> Named:
-    from app.cli.progress import human_bytes
-    from app.hub.library import Library
-    from app.settings import paths
+    import contextlib
 
-    for entry in Library(paths().models_dir).list():
-        yield entry.name, f"on this disk, {human_bytes(entry.size)}"
+    from app.cli.progress import human_bytes
+    from app.errors import SettingsError
+    from app.hub.library import library_of_this_machine
+
+    with contextlib.suppress(SettingsError):
+        for entry in library_of_this_machine().list():
+            where = "on this disk" if entry.is_ours else entry.place
+            yield entry.name, f"{where}, {human_bytes(entry.size)}"
 
 
 def _to_fetch(here: Named) -> Named:
+    import contextlib
+
     from app.cli.progress import human_bytes
+    from app.errors import SettingsError
     from app.hub.catalogue import load_catalogue
 
     names_here = {name for name, _ in here}
-    for entry in load_catalogue().values():
-        if entry.name not in names_here:
-            yield entry.name, f"to be fetched, {human_bytes(entry.bytes)}"
+    with contextlib.suppress(SettingsError):
+        for entry in load_catalogue().values():
+            if entry.name not in names_here:
+                size = f", {human_bytes(entry.bytes)}" if entry.bytes else ""
+                yield entry.name, f"to be fetched{size}"
 
 
 def _chats() -> Named:

@@ -113,7 +113,7 @@ class PickerScreen(ModalScreen[str | None]):
         """Take the rows afresh, keeping what is known of files that were described before."""
         kv, ctx = self._settings.kv, self._settings.ctx
         known = {choice.path: choice for choice in self._models.choices if choice.place == "disk" and choice.complete}
-        here = on_disk(self._library)
+        here = on_disk(self._library.list())
         here = [known[row.path] if row.path in known and known[row.path].size == row.size else row for row in here]
         self._models.choices = [*here, *in_catalogue(here, kv, ctx, self._free), *of_backends(backend_names())]
         self._describe([choice for choice in here if not choice.complete])
