@@ -39,6 +39,8 @@ class SettingType(click.ParamType):  # type: ignore[type-arg]  # generic in newe
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         if self.key == "model":
             return suggest.models(ctx, param, incomplete)
+        if self.key == "backend":
+            return suggest.backends(ctx, param, incomplete)
         return suggest.values(self.key, incomplete)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
@@ -70,7 +72,7 @@ def _speculate(command: _Command) -> _Command:
 
 
 _MODEL = _setting(
-    "model", "-m", "--model", metavar="MODEL", help="Catalogue name, file name in the models folder, path."
+    "model", "-m", "--model", metavar="MODEL", help="Catalogue name, file in the models folder, path, or SERVER/MODEL."
 )
 
 _SAMPLING = (
@@ -98,7 +100,7 @@ _ENGINE = (
 )
 
 _CHAT = (
-    _setting("backend", "--backend", metavar="NAME", help="Where answers come from."),
+    _setting("backend", "--backend", metavar="NAME", help="Where answers come from: local, a server, a plugin."),
     _setting("system", "--system", metavar="TEXT", help="The system message."),
     _think,
 )

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from app.backends.base import ChatRequest, Event, Notice, Progress, PromptPiece
-from app.backends.handover import Handover
 from app.backends.openai.address import DEFAULT_URL, protocol_url
 from app.backends.openai.model_list import list_models, only_model
 from app.backends.openai.reply import Reply
@@ -22,6 +21,7 @@ from app.backends.openai.request import (
     without_refused,
 )
 from app.backends.openai.stream import read_stream
+from app.backends.remote.answering import answered_by
 from app.backends.remote.arriving import Arriving
 from app.backends.remote.failure import Failure, RefusedError, hide_echo
 from app.backends.remote.http import ServerClient
@@ -51,23 +51,9 @@ class OpenAIBackend:
         """The models that the server offers. Raises BackendError, BackendTimeoutError."""
         return await list_models(self._client)
 
-    async def chat(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+    def chat(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         """See `Backend.chat`. Closing ends the connection at once, by which the server knows to stop."""
-        events: Handover[Event | BaseException | None] = Handover()
-        answering = asyncio.create_task(self._answer_whole(request, events.put))
-        try:
-            running = True
-            while running:
-                for item in await events.take():
-                    if item is None:
-                        running = False
-                    elif isinstance(item, BaseException):
-                        raise item
-                    else:
-                        yield item
-        finally:
-            answering.cancel()
-            await asyncio.wait([answering])
+        return answered_by(lambda emit: self._answer(request, emit))
 
     async def prompt(self, request: ChatRequest) -> Sequence[PromptPiece]:
         """Empty: the server makes the prompt, and does not show it."""
@@ -76,14 +62,6 @@ class OpenAIBackend:
     async def close(self) -> None:
         """End the connections."""
         await self._client.close()
-
-    async def _answer_whole(self, request: ChatRequest, put: Callable[[Event | BaseException | None], None]) -> None:
-        try:
-            await self._answer(request, put)
-        except Exception as error:
-            put(error)
-        finally:
-            put(None)
 
     async def _answer(self, request: ChatRequest, emit: Emit) -> None:
         """One reply: every event of it, Done last."""

@@ -16,9 +16,9 @@ from app.backends.base import Done, FinishReason, Notice, Progress, Thinking, Us
 from app.backends.openai.calls import CallAssembler
 from app.backends.openai.chunk import Chunk, read_chunk
 from app.backends.openai.events import ServerEvent
-from app.backends.openai.thinking import ThinkingApart
 from app.backends.remote.failure import said, words_of
 from app.backends.remote.server import ServerSettings
+from app.backends.remote.thinking import ThinkingApart
 from app.backends.reply_events import Emit, ReplyEvents
 from app.errors import BackendError, printable
 from app.unicode import WellFormed

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from typing import Protocol
 
 from app.backends.openai.events import EventParser
 from app.backends.openai.reply import Reply
-from app.errors import BackendError, BackendTimeoutError
+from app.backends.remote.answering import Pieces, let_end
+from app.errors import BackendTimeoutError
 
 AFTER_END_S = 5.0  # for the figures, once the reply has ended
-_BODY_END_S = 0.05
-
-
-class Pieces(Protocol):
-    """What is needed of `remote.arriving.Arriving`."""
-
-    limit_s: float
-
-    def began(self) -> None: ...
-
-    async def piece(self) -> bytes: ...
 
 
 async def read_stream(arriving: Pieces, reply: Reply, on_begin: Callable[[], None]) -> None:
@@ -49,11 +37,4 @@ async def read_stream(arriving: Pieces, reply: Reply, on_begin: Callable[[], Non
             arriving.limit_s = AFTER_END_S
     reply.end(parser.unframed)
     if reply.complete:
-        await _let_end(arriving)
-
-
-async def _let_end(arriving: Pieces) -> None:
-    """Take the end of the body if it is there, which lets the connection serve the next question, too."""
-    arriving.limit_s = _BODY_END_S
-    with contextlib.suppress(BackendError):
-        await arriving.piece()
+        await let_end(arriving)
