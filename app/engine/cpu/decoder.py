@@ -26,11 +26,12 @@ from app.engine.cpu.layout import (
 from app.engine.cpu.library import Kernels
 from app.engine.cpu.pool import Pool
 from app.engine.cpu.trace import Tracer
-from app.engine.cpu.weights import PackedWeights, read_rows, read_vector
+from app.engine.cpu.weights import PackedWeights
 from app.engine.generate import Interrupted
 from app.engine.gguf import GGUFFile
 from app.engine.rope import rope_tables
 from app.engine.spec import ModelSpec
+from app.engine.tensors import read_rows, read_vector
 
 ROPE_ROWS = 512  # positions by which the rotation tables grow
 F32 = 4  # bytes
@@ -150,7 +151,7 @@ class CpuDecoder:
         words[Ctx.LAYERS], words[Ctx.HEAD] = self._weights.layers, self._weights.head
         words[Ctx.OUTPUT_NORM] = self._weights.output_norm
         words[Ctx.PAGES], words[Ctx.PAGE_STRIDE] = self.cache.table.ctypes.data, self.cache.head_stride
-        words[Ctx.SYNC], words[Ctx.ASIDE] = self._sync.ctypes.data, self.pool.aside
+        words[Ctx.SYNC] = self._sync.ctypes.data
         # what a token takes of an activation buffer: int8, scales, sums, scaled sums, floats
         blocks = longest // BLOCK
         words[Ctx.ACT_SCALES] = longest

@@ -14,10 +14,10 @@ from app.engine.cpu.layout import BLOCK, WIDE, Layer, Matrix
 from app.engine.cpu.library import Kernels
 from app.engine.cpu.pack import PackedMatrix
 from app.engine.cpu.weight_block import OnProgress, weight_block
-from app.engine.formats import FORMATS, GGMLType, dequantise
+from app.engine.formats import GGMLType
 from app.engine.gguf import GGUFFile
-from app.engine.rope import pairs_to_halves
 from app.engine.spec import ModelSpec
+from app.engine.tensors import MATRIX_PARTS, head_tensor, read_bias, read_vector
 
 TAKE_BYTES = 96 << 10  # of packed weights that a thread takes from a phase's work at a time
 ALIGNMENT = 64
@@ -89,33 +89,25 @@ class PackedWeights:
             words[Layer.Q_NORM] = self._vector(prefix + "attn_q_norm.weight")
             words[Layer.K_NORM] = self._vector(prefix + "attn_k_norm.weight")
         if spec.qkv_bias:
-            pairs = spec.rope_style == "pairs"
-            words[Layer.Q_BIAS] = self._vector(prefix + "attn_q.bias", rotated=pairs)
-            words[Layer.K_BIAS] = self._vector(prefix + "attn_k.bias", rotated=pairs)
-            words[Layer.V_BIAS] = self._vector(prefix + "attn_v.bias")
+            words[Layer.Q_BIAS] = self._bias(prefix + "attn_q.bias")
+            words[Layer.K_BIAS] = self._bias(prefix + "attn_k.bias")
+            words[Layer.V_BIAS] = self._bias(prefix + "attn_v.bias")
         places = (Layer.Q, Layer.K, Layer.V, Layer.OUT, Layer.GATE, Layer.UP, Layer.DOWN)
         for place, part in zip(places, MATRIX_PARTS, strict=True):
             words[place] = tables[prefix + part]
         return self._keep_address(words)
 
-    def _vector(self, name: str, rotated: bool = False) -> int:
-        """Address of a vector as float32; `rotated` puts each head's entries from pairs to halves."""
-        values = read_vector(self._gguf, name)
-        if rotated:
-            values = values.reshape(-1, self._spec.head_dim)[:, pairs_to_halves(self._spec.head_dim)].reshape(-1)
-        return self._keep_address(np.ascontiguousarray(values))
+    def _vector(self, name: str) -> int:
+        """Address of a norm as float32."""
+        return self._keep_address(read_vector(self._gguf, name))
+
+    def _bias(self, name: str) -> int:
+        """Address of a bias as float32."""
+        return self._keep_address(read_bias(self._gguf, self._spec, name))
 
     def _keep_address(self, array: NDArray[np.generic]) -> int:
         self._keep.append(array)
         return array.ctypes.data
-
-
-MATRIX_PARTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-
-
-def head_tensor(spec: ModelSpec) -> str:
-    """The tensor that holds the LM head: the embedding where the two are tied."""
-    return "token_embd.weight" if spec.tied_head else "output.weight"
 
 
 def piece_groups(matrix: PackedMatrix, lanes: int) -> int:
@@ -123,21 +115,6 @@ def piece_groups(matrix: PackedMatrix, lanes: int) -> int:
     wanted = max(1, min(TAKE_BYTES // matrix.group_bytes(lanes), matrix.n_groups(lanes) // 8))
     unit = max(1, WIDE // lanes)
     return -(-wanted // unit) * unit
-
-
-def read_vector(gguf: GGUFFile, name: str) -> NDArray[np.float32]:
-    """A norm or bias as float32 [n]."""
-    tensor = gguf.tensors[name]
-    return dequantise(gguf.read(name), tensor.type, tensor.shape[0]).reshape(-1)
-
-
-def read_rows(gguf: GGUFFile, name: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Some rows of a matrix as float32 [rows, columns], read from the file: how tokens become embeddings."""
-    tensor = gguf.tensors[name]
-    columns = tensor.shape[0]
-    row_bytes = columns // FORMATS[tensor.type].block * FORMATS[tensor.type].n_bytes
-    raw = np.stack([gguf.read(name, int(row) * row_bytes, row_bytes) for row in rows])
-    return dequantise(raw, tensor.type, columns)
 
 
 def _say_nothing(*_: object) -> None:
