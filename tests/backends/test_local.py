@@ -27,8 +27,7 @@ def request(text: str = "hi", **more: Any) -> ChatRequest:
 
 
 def backend_of(model: ScriptedModel) -> LocalBackend:
-    library = Library(Path("no models here"))
-    return LocalBackend(model, "scripted", library, speculation=False)  # type: ignore[arg-type]
+    return LocalBackend(model, "scripted", Library(Path("no models here")))  # type: ignore[arg-type]
 
 
 def chat(model: ScriptedModel, *requests: ChatRequest) -> list[Event]:

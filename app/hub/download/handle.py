@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.hub.download.gather import steered_pull
-from app.hub.download.options import Options, configured
+from app.hub.download.gather import Notify, pull
 from app.hub.library import Library, ModelEntry
-from app.hub.transfer import Notify, Steering, Transfer
+from app.hub.transfer import Transfer, TransferMeter
 
 
 class Download:
@@ -23,32 +22,34 @@ class Download:
         library: Library,
         report: Callable[[Transfer], None],
         notify: Notify = lambda _: None,
-        options: Options | None = None,
     ) -> None:
         self.source = source
         self._library = library
-        self._steering = Steering(report)
+        self._meter = TransferMeter(report)
         self._notify = notify
-        self._options = options
 
     def run(self) -> ModelEntry:
         """Fetch the model and return its entry. Raises what `pull` raises: QChatError, or Cancelled."""
-        options = self._options or configured()
-        return steered_pull(self.source, self._library, self._steering, self._notify, options)
+
+        def notify(text: str) -> None:
+            self._meter.notify(text)
+            self._notify(text)
+
+        return pull(self.source, self._library, self._meter, notify)
 
     @property
     def paused(self) -> bool:
         """Whether it waits for `resume`."""
-        return self._steering.paused
+        return self._meter.paused
 
     def pause(self) -> None:
         """Take nothing more from the network until `resume`."""
-        self._steering.pause()
+        self._meter.pause()
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._steering.resume()
+        self._meter.resume()
 
     def cancel(self) -> None:
         """Have `run` raise `Cancelled` within a second. What came so far is kept where it can be gone on with."""
-        self._steering.cancel()
+        self._meter.cancel()

@@ -1,0 +1,78 @@
+"""What the engine asks of a device: memory, copies, and kernels by name.
+
+Two things do this: CuPy on a GPU (`cupy_device.py`), and in the tests an emulator that runs the same kernels on the
+CPU.
+Everything above this interface is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Buffer(Protocol):
+    """Memory of the device; freed with the object."""
+
+    @property
+    def address(self) -> int:
+        """Where it is, for kernels."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Its size."""
+
+
+class Program(Protocol):
+    """Compiled kernels."""
+
+    def launch(
+        self, kernel: str, grid: tuple[int, ...], block: int, arguments: Sequence[Buffer | np.generic], *,
+        shared: int = 0, cooperative: bool = False,
+    ) -> None:  # fmt: skip
+        """Start a kernel after all that was started before: `grid` blocks of `block` threads, `shared` bytes each.
+
+        A pointer is given as a Buffer, a number as a NumPy scalar of the parameter's type.
+        """
+
+    def resident_blocks(self, kernel: str, block: int, shared: int) -> int:
+        """How many blocks of the kernel one multiprocessor holds at a time."""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """`shared_bytes`: the most that one block can have. `cooperative`: blocks of a launch can wait for each other."""
+
+    name: str
+    architecture: str  # "sm_90"
+    n_multiprocessors: int
+    shared_bytes: int
+    cooperative: bool
+    total_bytes: int
+
+
+class Device(Protocol):
+    """One GPU. Copies are ordered with launches; `read` waits for both."""
+
+    facts: DeviceFacts
+
+    def free_bytes(self) -> int:
+        """Memory that can be allocated now."""
+
+    def allocate(self, n_bytes: int) -> Buffer:
+        """Zeroed memory. Raises MemoryError."""
+
+    def write(self, buffer: Buffer, array: Array, offset: int = 0) -> None:
+        """Copy a contiguous array to `offset` bytes into the buffer; the array may change as soon as this returns."""
+
+    def read(self, buffer: Buffer, array: Array, offset: int = 0) -> None:
+        """Fill a contiguous array from `offset` bytes into the buffer."""
+
+    def compile(self, constants: Mapping[str, int]) -> Program:
+        """The kernels with these constants (layout.cuh)."""

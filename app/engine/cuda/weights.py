@@ -1,0 +1,190 @@
+"""A model's weights on the device: every matrix packed there, norms and biases as float32, and the tables of a step.
+
+The rows of a matrix go up as the file has them, some megabytes at a time, and a kernel puts them into groups: nothing
+is rearranged on the CPU, and no page of the file stays in this process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.cuda.device import Buffer, Device, Program
+from app.engine.cuda.layout import BLOCK, LANES, LAYER, MATRIX, PLANE, SEGMENT
+from app.engine.formats import FORMATS, GGMLType, dequantise, quantise_q4_0
+from app.engine.gguf import GGUFFile
+from app.engine.spec import ModelSpec
+from app.engine.tensors import MATRIX_PARTS, head_tensor, read_bias, read_vector
+
+OnProgress = Callable[[int, int], None]
+
+PIECE_BYTES = 32 << 20  # of a file's rows that go up at a time
+ALIGNMENT = 256
+PACK_THREADS, PACK_BLOCKS = 256, 1024
+
+_FLOATS = (GGMLType.F32, GGMLType.F16, GGMLType.BF16)
+_HEAD_BYTES = {  # of a segment, before its blocks (kernels/formats.cuh)
+    GGMLType.Q8_0: PLANE, GGMLType.Q4_0: PLANE, GGMLType.Q4_1: 2 * PLANE, GGMLType.Q5_0: 3 * PLANE,
+    GGMLType.Q5_1: 4 * PLANE, GGMLType.Q4_K: PLANE, GGMLType.Q5_K: 3 * PLANE, GGMLType.Q6_K: 5 * PLANE + 2 * LANES,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DeviceMatrix:
+    """A matrix to pack: `rows` x `columns` of tensor `name`, and where its groups go in the block of weights."""
+
+    name: str
+    kind: GGMLType  # as stored in the file
+    packed_kind: GGMLType
+    rows: int
+    columns: int
+    offset: int
+    paired_head: int  # head size where rows go from pairs to halves, else 0
+
+    @property
+    def n_groups(self) -> int:
+        return -(-self.rows // LANES)
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of 32 rows. The last segment of a row has its head whole and only the blocks that there are."""
+        n_blocks = self.columns // BLOCK
+        if self.packed_kind in _FLOATS:
+            return self.columns * FORMATS[self.packed_kind].n_bytes * LANES
+        block = 2 * PLANE if self.packed_kind == GGMLType.Q8_0 else PLANE
+        return -(-n_blocks // SEGMENT) * _HEAD_BYTES[self.packed_kind] + n_blocks * block
+
+
+@dataclass(frozen=True)
+class WeightPlan:
+    """What will lie where, before anything is allocated. `formats` are the GGML types of the packed matrices."""
+
+    matrices: dict[str, DeviceMatrix]
+    n_bytes: int
+
+    @property
+    def formats(self) -> frozenset[GGMLType]:
+        return frozenset(matrix.packed_kind for matrix in self.matrices.values())
+
+    @property
+    def longest_row(self) -> int:
+        """Columns of the widest matrix."""
+        return max(matrix.columns for matrix in self.matrices.values())
+
+    @property
+    def longest_float_row(self) -> int:
+        """The same of those with float weights, 0 for none."""
+        return max((m.columns for m in self.matrices.values() if m.packed_kind in _FLOATS), default=0)
+
+
+def plan_weights(gguf: GGUFFile, spec: ModelSpec, head_kind: GGMLType | None = None) -> WeightPlan:
+    """Every matrix in the order in which a step walks them. `head_kind` requantises the LM head (only Q4_0)."""
+    plan: dict[str, DeviceMatrix] = {}
+    offset = 0
+    for name in [*(f"blk.{i}.{part}" for i in range(spec.n_layers) for part in MATRIX_PARTS), "head"]:
+        tensor = gguf.tensors[head_tensor(spec) if name == "head" else f"{name}.weight"]
+        columns, rows = tensor.shape
+        paired = spec.rope_style == "pairs" and name.endswith(("attn_q", "attn_k"))
+        kind = head_kind if name == "head" and head_kind is not None else tensor.type
+        plan[name] = DeviceMatrix(
+            tensor.name, tensor.type, kind, rows, columns, offset, spec.head_dim if paired else 0
+        )  # fmt: skip
+        size = plan[name].n_groups * plan[name].group_bytes
+        offset += -(-size // ALIGNMENT) * ALIGNMENT
+    return WeightPlan(plan, offset)
+
+
+class CudaWeights:
+    """The weights of one model in device memory."""
+
+    def __init__(
+        self, gguf: GGUFFile, spec: ModelSpec, plan: WeightPlan, device: Device, program: Program,
+        on_progress: OnProgress,
+    ) -> None:  # fmt: skip
+        self._gguf, self._spec, self._plan = gguf, spec, plan
+        self._device, self._program = device, program
+        self._block = device.allocate(plan.n_bytes)
+        self._pack_all(on_progress)
+        self._vectors: list[Buffer] = []
+        self.n_bytes = plan.n_bytes
+        self.head = self._matrix("head")
+        self.output_norm = self._vector(read_vector(gguf, "output_norm.weight"))
+        table = np.stack([self._layer(i) for i in range(spec.n_layers)])
+        self.layers = device.allocate(table.nbytes)
+        device.write(self.layers, table)
+
+    def _pack_all(self, report: OnProgress) -> None:
+        """Rows up, a piece at a time, and packed there."""
+        matrices = self._plan.matrices.values()
+        total = sum(self._gguf.tensors[matrix.name].n_bytes for matrix in matrices)
+        staging, done = self._device.allocate(max(map(self._piece_bytes, matrices))), 0
+        for matrix in matrices:
+            row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
+            step = self._piece_rows(matrix)
+            for first in range(0, matrix.rows, step):
+                count = min(step, matrix.rows - first)
+                rows = self._gguf.read(matrix.name, first * row, count * row).reshape(count, row)
+                self._pack(matrix, first, rows, staging)
+                done += rows.nbytes
+                report(done, total)
+
+    def _pack(self, matrix: DeviceMatrix, first: int, rows: NDArray[np.uint8], staging: Buffer) -> None:
+        if matrix.packed_kind != matrix.kind:
+            rows = quantise_q4_0(dequantise(rows, matrix.kind, matrix.columns)).reshape(len(rows), -1)
+        self._device.write(staging, rows)
+        offset = matrix.offset + first // LANES * matrix.group_bytes
+        n_blocks = matrix.columns // BLOCK
+        grid = min(PACK_BLOCKS, -(-len(rows) * n_blocks // PACK_THREADS))
+        self._program.launch(
+            "pack_rows", (grid,), PACK_THREADS,
+            (
+                staging, self._block, np.int64(offset), np.int32(matrix.packed_kind), np.int32(len(rows)),
+                np.int32(rows.shape[1]), np.int32(n_blocks), np.int32(matrix.paired_head),
+                np.int64(matrix.group_bytes),
+            ),
+        )  # fmt: skip
+
+    def _piece_rows(self, matrix: DeviceMatrix) -> int:
+        """Rows that are packed at a time: whole groups and whole heads."""
+        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
+        unit = math.lcm(LANES, matrix.paired_head or 1)
+        return max(1, PIECE_BYTES // (row * unit)) * unit
+
+    def _piece_bytes(self, matrix: DeviceMatrix) -> int:
+        rows = min(self._piece_rows(matrix), matrix.rows)
+        packed_row = matrix.columns // FORMATS[matrix.packed_kind].block * FORMATS[matrix.packed_kind].n_bytes
+        return rows * max(packed_row, self._gguf.tensors[matrix.name].n_bytes // matrix.rows)
+
+    def _matrix(self, name: str) -> NDArray[np.void]:
+        matrix = self._plan.matrices[name]
+        entry = np.zeros((), MATRIX)
+        entry["data"], entry["group_bytes"] = self._block.address + matrix.offset, matrix.group_bytes
+        entry["format"], entry["n_rows"] = matrix.packed_kind, matrix.rows
+        entry["n_groups"], entry["n_blocks"] = matrix.n_groups, matrix.columns // BLOCK
+        return entry
+
+    def _layer(self, index: int) -> NDArray[np.void]:
+        gguf, spec, prefix = self._gguf, self._spec, f"blk.{index}."
+        entry = np.zeros((), LAYER)
+        norms = {"attn_norm": "attn_norm", "ffn_norm": "ffn_norm"}
+        if spec.qk_norm:
+            norms |= {"q_norm": "attn_q_norm", "k_norm": "attn_k_norm"}
+        for member, part in norms.items():
+            entry[member] = self._vector(read_vector(gguf, f"{prefix}{part}.weight"))
+        if spec.qkv_bias:
+            for member, part in (("q_bias", "attn_q"), ("k_bias", "attn_k"), ("v_bias", "attn_v")):
+                entry[member] = self._vector(read_bias(gguf, spec, f"{prefix}{part}.bias"))
+        for member, part in zip(("q", "k", "v", "out", "gate", "up", "down"), MATRIX_PARTS, strict=True):
+            entry[member] = self._matrix(prefix + part)
+        return entry
+
+    def _vector(self, values: NDArray[np.float32]) -> int:
+        """Its address on the device."""
+        buffer = self._device.allocate(values.nbytes)
+        self._device.write(buffer, values)
+        self._vectors.append(buffer)
+        return buffer.address
