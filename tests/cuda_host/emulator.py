@@ -84,6 +84,14 @@ def _runtime() -> ctypes.CDLL:
     return library
 
 
+@cache
+def _loaded(library: Path) -> tuple[int, dict[str, tuple[Parameter, ...]]]:
+    """The address of its table, and its kernels by name."""
+    _runtime()
+    record = ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(str(library)), "cuda_host_module"))
+    return record, read_parameters(record)
+
+
 class Emulator:
     """A device. All its modules are compiled in one build and run by one schedule.
 
@@ -170,9 +178,7 @@ class Module:
 
     def __init__(self, device: Emulator, library: Path) -> None:
         self.device, self.library = device, library
-        _runtime()
-        self._record = ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(str(library)), "cuda_host_module"))
-        self.kernels: dict[str, tuple[Parameter, ...]] = read_parameters(self._record)
+        self._record, self.kernels = _loaded(library)
 
     def launch(
         self,

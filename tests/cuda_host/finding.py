@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 from tests.cuda_host.build import is_of_the_emulator
@@ -60,7 +61,7 @@ class FoundRecord(ctypes.Structure):
         addresses = [self.stack[i] for i in range(self.depth)]
         text = self.message.decode(errors="replace")
         mentioned = [int(address, 16) for address in re.findall(r"<0x([0-9a-f]+)>", text)]
-        lines = _source_lines(library, addresses + mentioned)
+        lines = _source_lines(library, tuple(addresses + mentioned))
         for address in mentioned:
             text = text.replace(f"<{address:#x}>", next(iter(lines[address]), "an unknown line"))
         places = [place for address in addresses for place in lines[address]]
@@ -73,7 +74,8 @@ class FoundRecord(ctypes.Structure):
         return Finding(self.kind.decode(), kernel, text, *where, tuple(dict.fromkeys(places)))
 
 
-def _source_lines(library: Path, addresses: list[int]) -> dict[int, list[str]]:
+@lru_cache(maxsize=1000)
+def _source_lines(library: Path, addresses: tuple[int, ...]) -> dict[int, list[str]]:
     """For each return address the lines that were inlined there, innermost first, without the emulator's headers."""
     lines: dict[int, list[str]] = {address: [] for address in addresses}
     if not addresses:

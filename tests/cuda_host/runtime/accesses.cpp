@@ -55,10 +55,10 @@ void access_shared(const char* address, size_t bytes, bool write, const Caller& 
   const char* what = write ? "write" : "read";
   check_dynamic_bounds(address, bytes, what, caller);
   Block& block = *running()->block;
-  const size_t offset = size_t(address - launch.shared.start);
-  Cell* cells = &block.cells[offset];
+  const size_t offset = size_t(address - launch.shared.start), owned = owned_offset(address);
+  Cell* cells = &block.cells[owned];
   for (size_t i = 0; i < bytes; i++) {
-    if (block.in_flight[offset + i])
+    if (block.in_flight[owned + i])
       fail_for(caller, "async-copy", bytes_at(what, bytes, offset, nullptr) + ", which cp.async has yet to fill");
     if (!write && !cells[i].write.segment && !cells[i].atomic.segment)
       fail_for(caller, "uninitialised", bytes_at(what, bytes, offset + i, nullptr) + ", which has no value");
@@ -112,7 +112,7 @@ void use_atomically(const volatile void* memory, size_t bytes, AtomicUse use, Or
   if (!launch.instrumented) return;
   const size_t offset = size_t(address - (shared ? launch.shared.start : owner->start));
   if (owner && !owner->cells) make_cells(*owner);
-  Cell* cells = shared ? &running()->block->cells[offset] : owner->cells + offset;
+  Cell* cells = shared ? &running()->block->cells[owned_offset(address)] : owner->cells + offset;
   const bool has_value = shared ? cells->write.segment || cells->atomic.segment : owner->written[offset] != 0;
   if (use != AtomicUse::store && !has_value)
     fail_for(caller, "uninitialised", bytes_at("atomic", bytes, offset, owner) + ", which has no value");
@@ -153,12 +153,12 @@ void begin_arrival(char* shared, size_t bytes, Place here) {
   if (!launch.instrumented) return;
   const Caller caller{uintptr_t(__builtin_return_address(0)), here};
   access(shared, bytes, true, caller);
-  memset(&running()->block->in_flight[size_t(shared - launch.shared.start)], 1, bytes);
+  memset(&running()->block->in_flight[owned_offset(shared)], 1, bytes);
 }
 
 void end_arrival(char* shared, size_t bytes, Place here) {
   if (!launch.instrumented) return;
-  memset(&running()->block->in_flight[size_t(shared - launch.shared.start)], 0, bytes);
+  memset(&running()->block->in_flight[owned_offset(shared)], 0, bytes);
   access(shared, bytes, true, {uintptr_t(__builtin_return_address(0)), here});
 }
 

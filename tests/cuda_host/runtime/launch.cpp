@@ -49,7 +49,7 @@ static void start_block(Block& block, unsigned linear) {
     thread.lane = int(i % warpSize);
     thread.block = &block;
     thread.linear = int(i);
-    thread.here = {"", "", 0};
+    thread.here = {"", 0};
     thread.operation = "its start";
     thread.copies.clear();
     thread.stack_pointer = prepare_stack(thread.stack + stack_bytes, run_thread);

@@ -103,11 +103,6 @@ void meet_grid(Place here) {
   to_scheduler();
 }
 
-void yield() {
-  running()->state = State::yielded;
-  to_scheduler();
-}
-
 void leave(Thread& thread) {
   Block& block = *thread.block;
   Warp& warp = block.warps[size_t(thread.linear / warpSize)];

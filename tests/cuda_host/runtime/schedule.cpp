@@ -39,18 +39,29 @@ static int last_ready(const Block& block) {
   return int(word * 64) + 63 - __builtin_clzll(block.ready[word]);
 }
 
-// Those that have polled memory may look again.
-static bool wake(Block* only) {
+constexpr int longest_nap = 64;
+
+void yield() {
+  Thread& thread = *running();
+  thread.state = State::yielded;
+  thread.nap = launch.schedule == Schedule::random && next_random() % 8 == 0 ? next_random() % longest_nap : 0;
+  to_scheduler();
+}
+
+// Threads that have polled memory and may look again; false when there are none.
+template <class May>
+static bool wake(May may) {
   bool any = false;
-  for (auto& block : launch.blocks) {
-    if (only && block.get() != only) continue;
-    for (Thread& thread : block->threads)
-      if (thread.state == State::yielded) {
-        set_ready(thread);
-        any = true;
-      }
-  }
+  for (auto& block : launch.blocks)
+    for (Thread& thread : block->threads) {
+      if (thread.state != State::yielded || !may(thread)) continue;
+      set_ready(thread);
+      any = true;
+    }
   return any;
+}
+static bool wake_all() {
+  return wake([](const Thread&) { return true; });
 }
 
 static Block* ready_block(size_t first, bool backwards) {
@@ -102,7 +113,8 @@ static Thread* pick_ready() {
     }
     case Schedule::block_ahead: {  // one block runs whenever it can, and looks again after every step of another
       Block* leader = launch.blocks[cursor.block % count].get();
-      if (!leader->ready_count && running() && running()->block != leader) wake(leader);
+      if (!leader->ready_count && running() && running()->block != leader)
+        wake([=](const Thread& thread) { return thread.block == leader; });
       Block* block = leader->ready_count ? leader : ready_block(cursor.block % count, false);
       return block ? take(*block, first_ready(*block, 0)) : nullptr;
     }
@@ -110,15 +122,25 @@ static Thread* pick_ready() {
       const size_t last = cursor.block % count;
       Block* straggler = launch.blocks[last].get();
       Block* block = ready_block((last + 1) % count, false);
-      if (block == straggler && count > 1 && running() && running()->block == straggler) {
-        for (auto& other : launch.blocks)
-          if (other.get() != straggler) wake(other.get());
+      if (block == straggler && running() && running()->block == straggler &&
+          wake([=](const Thread& thread) { return thread.block != straggler; }))
         block = ready_block((last + 1) % count, false);
-      }
       return block ? take(*block, first_ready(*block, 0)) : nullptr;
     }
   }
   return nullptr;
+}
+
+// Who polls gets another look when nobody else can run. At random some nap through many rounds; a block that is behind
+// sleeps until the others have looked in vain.
+static bool wake_pollers() {
+  for (int round = 0; launch.schedule == Schedule::random && round < longest_nap; round++)
+    if (wake([](Thread& thread) { return !thread.nap || !thread.nap--; })) return true;
+  const Block* behind = launch.blocks[cursor.block % launch.blocks.size()].get();
+  if (launch.schedule == Schedule::block_behind && cursor.idle_rounds < 3 &&
+      wake([=](const Thread& thread) { return thread.block != behind; }))
+    return true;
+  return wake_all();
 }
 
 constexpr long idle_limit = 10000;  // rounds in which threads poll and nothing else happens: the launch is stuck
@@ -129,7 +151,7 @@ Thread* pick_thread() {
   if (Thread* thread = pick_ready()) return thread;
   if (!launch.live) return nullptr;
   if (++cursor.idle_rounds > idle_limit) report_stuck(true);
-  if (!wake(nullptr)) report_stuck(false);
+  if (!wake_pollers()) report_stuck(false);
   return pick_ready();
 }
 

@@ -49,6 +49,15 @@ static void each_part(Use use) {
   use(shared.start + end, shared.bytes - end);
 }
 
+size_t owned_shared_bytes() { return launch.shared.bytes - launch.module->dynamic_capacity + launch.dynamic_bytes; }
+
+size_t owned_offset(const void* address) {
+  const size_t offset = size_t(static_cast<const char*>(address) - launch.shared.start);
+  const size_t dynamic = size_t(launch.shared.dynamic - launch.shared.start);
+  return offset < dynamic + launch.module->dynamic_capacity ? offset
+                                                             : offset - launch.module->dynamic_capacity + launch.dynamic_bytes;
+}
+
 void load_shared_memory(Block& block) {
   if (loaded == &block) return;
   if (loaded) {
@@ -59,11 +68,11 @@ void load_shared_memory(Block& block) {
     const char* from = block.shared.data();
     each_part([&](char* part, size_t bytes) { memcpy(part, from, bytes), from += bytes; });
   } else {
-    block.shared.resize(launch.shared.bytes);
+    block.shared.resize(owned_shared_bytes());
     each_part([&](char* part, size_t bytes) { memset(part, poison, bytes); });
     if (launch.instrumented) {
-      block.cells.assign(launch.shared.bytes, Cell{});
-      block.in_flight.assign(launch.shared.bytes, 0);
+      block.cells.assign(owned_shared_bytes(), Cell{});
+      block.in_flight.assign(owned_shared_bytes(), 0);
     }
     block.started = true;
   }

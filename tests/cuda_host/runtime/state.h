@@ -38,6 +38,7 @@ struct Thread : Identity {
   unsigned mask;
   void* slot;
   Combine combine;
+  uint64_t nap;  // rounds that it will not look at memory
   int passed;  // threads whose predicate held at the barrier
   std::vector<std::vector<AsyncCopy>> copies;  // committed groups, oldest first; the last is still open
 };
@@ -58,8 +59,8 @@ struct Block {
   Thread* first_at_barrier;
   std::vector<char> shared;   // its shared memory while another block has the address
   bool started;
-  std::vector<Cell> cells;        // of shared memory, with the race check
-  std::vector<uint8_t> in_flight;  // bytes of shared memory that an asynchronous copy will still write
+  std::vector<Cell> cells;         // of the bytes of shared memory that it owns, with the race check
+  std::vector<uint8_t> in_flight;  // of the same bytes: will an asynchronous copy still write it?
 };
 
 enum class Schedule : int { warp, reversed, round_robin, random, block_ahead, block_behind };
@@ -126,6 +127,8 @@ void give_back_stack(char* stack);
 
 // ---- shared_memory.cpp
 void find_shared_memory();        // of launch.module, for this system thread
+size_t owned_shared_bytes();      // that a block has
+size_t owned_offset(const void*); // of an address among them
 void load_shared_memory(Block&);  // puts the block's own bytes at the address
 void forget_loaded_block();
 void check_dynamic_end(const Block& block);

@@ -24,7 +24,7 @@ struct Typed {
   const TypeName* type;
 };
 
-Place place(const Source& source) { return {source.file, "", int(source.line)}; }
+Place place(const Source& source) { return {source.file, int(source.line)}; }
 
 [[noreturn]] void undefined(const Source& source, const char* text) {
   fail("undefined-behaviour", place(source), "%s", text);

@@ -11,11 +11,12 @@ namespace cuda_host {
 // Where in the kernel's source a call stands; each intrinsic takes one as its last, defaulted argument.
 struct Place {
   const char* file;
-  const char* function;
   int line;
+  static constexpr Place of_caller(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
 };
-#define CUDA_HOST_HERE \
-  ::cuda_host::Place here = ::cuda_host::Place { __builtin_FILE(), __builtin_FUNCTION(), __builtin_LINE() }
+#define CUDA_HOST_HERE ::cuda_host::Place here = ::cuda_host::Place::of_caller()
 
 // Code of the emulator inside of a kernel, whose own accesses are not the kernel's.
 #define CUDA_HOST_UNCHECKED __attribute__((no_sanitize("thread", "undefined"), noinline))
