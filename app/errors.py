@@ -41,9 +41,19 @@ class ModelNotFoundError(QChatError):
 
 
 class DownloadError(QChatError):
-    """A model could not be fetched."""
+    """A model could not be fetched: it was refused, is not what it should be, or cannot be kept."""
+
+
+class NetworkError(DownloadError):
+    """The server of a model could not be reached, or went away."""
 
     exit_code = 3
+
+
+class DownloadTimeoutError(DownloadError):
+    """The server of a model said nothing for too long."""
+
+    exit_code = 4
 
 
 class BackendError(QChatError):
@@ -81,11 +91,19 @@ class TemplateError(QChatError):
 class ContextOverflowError(QChatError):
     """The prompt does not fit the context window, and nothing that may be dropped is left."""
 
-    def __init__(self, needed: int, available: int) -> None:
-        super().__init__(
-            f"the prompt needs {needed:,} tokens and the context holds {available:,}",
-            "shorten the message, or raise --ctx if the model allows it",
-        )
+    def __init__(
+        self,
+        needed: int | None,
+        available: int | None,
+        hint: str = "shorten the message, or raise --ctx if the model allows it",
+    ) -> None:
+        """Tokens; None is not known, as from a server that gives no numbers."""
+        if needed is not None and available is not None:
+            message = f"the prompt needs {needed:,} tokens and the context holds {available:,}"
+        else:
+            holds = "" if available is None else f" of {available:,} tokens"
+            message = f"the prompt does not fit the context{holds}"
+        super().__init__(message, hint)
         self.needed = needed
         self.available = available
 

@@ -61,6 +61,11 @@ class ServerTable:
     file: str = ""  # where it stands
 
     @property
+    def shown_url(self) -> str:
+        """The address without its query, which may carry a key."""
+        return self.url.partition("?")[0] + (f"?{HIDDEN}" if "?" in self.url else "")
+
+    @property
     def secret(self) -> str:
         """The name of what nobody else may read in this table, or "" if there is nothing."""
         return "key" if self.key else "headers" if self.headers else "url" if "?" in self.url else ""
@@ -71,8 +76,8 @@ class ServerTable:
             value = getattr(self, key)
             if isinstance(value, Secret):
                 yield key, "set"
-            elif key == "url" and "?" in value:
-                yield key, value.partition("?")[0] + "?" + HIDDEN
+            elif key == "url" and value:
+                yield key, self.shown_url
             elif value not in ("", None):
                 yield key, value
         for header in self.headers:

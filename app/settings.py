@@ -41,10 +41,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "ctx": Rule(int, 16, 10_000_000, also=0),
         "kv": Rule(str, choices=("f16", "f32", "q8_0")),
         "threads": Rule(int, 0, 1024),
+        "speculation": Rule(bool),
         "device": Rule(str, choices=("auto", "cpu", "cuda")),
         "lm_head": Rule(str, choices=("q4_0",), own=True),
         "packed_cache_gb": Rule(float, 0, 1_000_000),
         "other_stores": Rule(bool),
+        "download_connections": Rule(int, 1, 16),
+        "download_limit_mb": Rule(float, 0.1, 1_000_000, also=0),
         "theme": Rule(str),
         "sampling.temperature": Rule(float, 0, 100, own=True),
         "sampling.top_k": Rule(int, 0, 1_000_000_000, own=True),
@@ -85,10 +88,13 @@ class Settings:
     ctx: int  # 0: the model's own
     kv: str
     threads: int  # 0: physical cores
+    speculation: bool
     device: str
     lm_head: str | None
     packed_cache_gb: float  # 10^9 bytes; 0 keeps nothing
     other_stores: bool
+    download_connections: int
+    download_limit_mb: float  # 10^6 bytes a second; 0: no limit
     theme: str
     sampling: SamplingSettings
     servers: Mapping[str, ServerTable]  # the [servers.NAME] tables, by name

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from app.backends.base import Answer, Thinking  # noqa: E402
 from app.hub.catalogue import starter  # noqa: E402
-from app.hub.transfer import Transfer, TransferMeter  # noqa: E402
+from app.hub.transfer import Steering, Transfer  # noqa: E402
 from app.settings import paths  # noqa: E402
 from app.ui.app import QChatApp  # noqa: E402
 from app.ui.screens.picker import PickerScreen  # noqa: E402
@@ -104,8 +104,8 @@ def taken(backend: ScriptedBackend, *steps: Step, size: tuple[int, int] = (110, 
 def picture(name: str) -> str:
     """The picture of that name, in a home of its own with one model."""
 
-    def never_ends(_name: str, _library: object, meter: TransferMeter, _notify: object) -> None:
-        meter._unwanted.wait()
+    def never_ends(_name: str, _library: object, steering: Steering, *_: object) -> None:
+        steering._unwanted.wait()
 
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as home:
         for variable in [variable for variable in os.environ if variable.startswith(("QCHAT_", "HF_", "NO_COLOR"))]:
@@ -114,7 +114,7 @@ def picture(name: str) -> str:
         patch.setenv("QCHAT_THEME", "dark")
         patch.setattr("app.ui.screens.picker.free_memory", lambda: 12_400_000_000)
         patch.setattr("app.ui.screens.picker.backend_names", lambda: ["local"])
-        patch.setattr("app.ui.screens.picker_download.pull", never_ends)
+        patch.setattr("app.hub.download.handle.steered_pull", never_ends)
         paths().models_dir.mkdir(parents=True)
         model = paths().models_dir / starter().file_name
         write_model(model, architecture="llama", types="Q4_1", context_length=starter().context)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from app.backends.usage import Usage
 from app.settings import SamplingSettings, Settings
@@ -25,6 +25,7 @@ __all__ = [
     "Notice",
     "Progress",
     "PromptPiece",
+    "SharesCores",
     "Thinking",
     "ToolCall",
     "Usage",
@@ -113,6 +114,14 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Give everything back."""
+
+
+@runtime_checkable
+class SharesCores(Protocol):
+    """What a backend that computes on this machine has besides."""
+
+    def stand_aside(self, wanted: bool) -> None:
+        """While `wanted`, leave a core to the screen. From any thread, some hundred times a second."""
 
 
 BackendFactory = Callable[[Settings, Callable[[Progress | Notice], None]], Backend]

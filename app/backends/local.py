@@ -1,8 +1,4 @@
-"""The engine of this process as a backend: renders and encodes, generates in a thread, hands out events.
-
-Stop strings end the answer only: they are looked for in what the splitter calls answer, so a stop that occurs while the
-model thinks, or inside a tool call, means nothing.
-"""
+"""The engine of this process as a backend: renders and encodes, generates in a thread, hands out events."""
 
 from __future__ import annotations
 
@@ -16,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from app.backends.base import (
-    Answer,
     ChatRequest,
     Done,
     Event,
@@ -25,26 +20,23 @@ from app.backends.base import (
     Notice,
     Progress,
     PromptPiece,
-    ToolCall,
     Usage,
 )
 from app.backends.context import Message, answer_room, fit
 from app.backends.handover import Handover
 from app.backends.prompting import Prompt, Prompter
+from app.backends.reply_events import Emit, ReplyEvents
 from app.engine.generate import GenerationSettings, Generator
 from app.engine.sampling import SamplingParams, default_sampling
-from app.engine.stop import StopFilter
+from app.engine.speculation.speculator import Speculator
 from app.errors import UsageError
 from app.hub import Library, ensure_model, library_of_this_machine
 from app.settings import SamplingSettings, Settings
 from app.templates.isolation import Renderer
 from app.templates.render import Conversation, continues_thinking, starts_in_thinking
-from app.templates.reply import Part, ReplySplitter
 
 if TYPE_CHECKING:
     from app.engine.model import LoadedModel
-
-Emit = Callable[[Event], None]
 
 # Between two tokens the engine needs Python's lock for a moment, and whoever holds it, as a screen that is being drawn
 # does, keeps it for so long: with Python's own 5 ms a small model loses a quarter of its speed inside the app.
@@ -75,7 +67,8 @@ def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) 
         on_progress=lambda _stage, done, total: progress("loading the model", done, total),
         notify=notify,
     )
-    return LocalBackend(model, library.get(settings.model).name, library, renderer)
+    name = library.get(settings.model).name
+    return LocalBackend(model, name, library, renderer, speculation=settings.speculation)
 
 
 class LocalBackend:
@@ -83,7 +76,10 @@ class LocalBackend:
 
     name = "local"
 
-    def __init__(self, model: LoadedModel, model_name: str, library: Library, renderer: Renderer | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, model_name: str, library: Library, renderer: Renderer | None = None, *,
+        speculation: bool = True,
+    ) -> None:  # fmt: skip
         self.model = model_name
         self.facts: Mapping[str, Any] = {
             "load_s": model.load_s,
@@ -97,7 +93,7 @@ class LocalBackend:
         self._model = model
         self._library = library
         self._prompter = Prompter(model.gguf.metadata, model.tokenizer, renderer)
-        self._generator = Generator(model.decoder, model.tokenizer)
+        self._generator = Generator(model.decoder, model.tokenizer, Speculator() if speculation else None)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qchat-engine")
 
     async def models(self) -> Sequence[str]:
@@ -144,6 +140,10 @@ class LocalBackend:
 
         return await asyncio.get_running_loop().run_in_executor(self._worker, make)
 
+    def stand_aside(self, wanted: bool) -> None:
+        """See `SharesCores`."""
+        self._model.decoder.pool.stand_aside(wanted)
+
     async def close(self) -> None:
         """Stop what runs and give the model's memory back."""
         self._generator.cancel()
@@ -156,7 +156,7 @@ class LocalBackend:
         prompt = self._fitted_prompt(request, emit)
         settings = GenerationSettings(self._sampling(request), request.max_tokens)
         in_thinking = starts_in_thinking(prompt.text) or continues_thinking(_conversation(request, request.messages))
-        reply = _ReplyEvents(in_thinking, request.stop, emit)
+        reply = ReplyEvents(in_thinking, request.stop, emit)
         pieces = self._generator.stream(
             prompt.ids, settings, lambda done, total: emit(Progress("reading the prompt", done, total))
         )
@@ -205,42 +205,3 @@ def _conversation(request: ChatRequest, messages: Sequence[Message]) -> Conversa
 
 def _chosen(sampling: SamplingSettings) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(sampling).items() if value is not None}
-
-
-class _ReplyEvents:
-    """A reply's text through the splitter and, where it is answer, through the stop filter."""
-
-    def __init__(self, starts_in_thinking: bool, stops: Sequence[str], emit: Emit) -> None:
-        self._splitter = ReplySplitter(starts_in_thinking)
-        self._filter = StopFilter(stops)
-        self._emit = emit
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a stop string was found; from then on nothing more comes out."""
-        return self._filter.stopped
-
-    def push(self, text: str) -> None:
-        self._send(self._splitter.push(text))
-
-    def flush(self) -> None:
-        self._send(self._splitter.flush())
-        self._release()
-
-    def _send(self, parts: Sequence[Part]) -> None:
-        for part in parts:
-            if self.stopped:
-                return
-            if isinstance(part, Answer):
-                self._say(self._filter.push(part.text))
-                continue
-            if isinstance(part, ToolCall):
-                self._release()
-            self._emit(part)
-
-    def _release(self) -> None:
-        self._say(self._filter.flush())
-
-    def _say(self, text: str) -> None:
-        if text:
-            self._emit(Answer(text))

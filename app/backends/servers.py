@@ -10,12 +10,13 @@ from app.settings import Settings
 
 
 def server_of(settings: Settings, default_url: str = "") -> ServerSettings:
-    """The server that `settings.backend` names; without a table of that name, the one at `default_url`.
+    """The server that `settings.backend` names. `default_url` is for the one that is called like its kind: a table that
+    forgot its address must not send a chat to somebody else.
 
     Raises SettingsError for a server without an address, KeyringError and UsageError for a key that cannot be read.
     """
     table = settings.servers.get(settings.backend) or ServerTable(settings.backend, kind=settings.backend)
-    url = table.url or default_url
+    url = table.url or (default_url if table.name == table.kind else "")
     if not url:
         what = f"the server {table.name} has no url" if table.file else f"no server is called {table.name}"
         example = f"[{SERVERS}.{table.name}] with url = ..., in {table.file or 'your config file'}"

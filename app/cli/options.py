@@ -39,6 +39,8 @@ class SettingType(click.ParamType):  # type: ignore[type-arg]  # generic in newe
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         if self.key == "model":
             return suggest.models(ctx, param, incomplete)
+        if self.key == "backend":
+            return suggest.backends(ctx, param, incomplete)
         return suggest.values(self.key, incomplete)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
@@ -62,8 +64,15 @@ def _think(command: _Command) -> _Command:
     return click.option("--think/--no-think", "thinking", cls=_Option, key="thinking", default=None, help=text)(command)
 
 
+def _speculate(command: _Command) -> _Command:
+    text = "Guess tokens and check several in one step, where that is faster; the answers are the same."
+    return click.option("--spec/--no-spec", "speculation", cls=_Option, key="speculation", default=None, help=text)(
+        command
+    )
+
+
 _MODEL = _setting(
-    "model", "-m", "--model", metavar="MODEL", help="Catalogue name, file name in the models folder, path."
+    "model", "-m", "--model", metavar="MODEL", help="Catalogue name, file in the models folder, path, or SERVER/MODEL."
 )
 
 _SAMPLING = (
@@ -85,12 +94,13 @@ _ENGINE = (
     _setting("ctx", "--ctx", "n_ctx", metavar="TOKENS", help="Context length; 0: the model's own."),
     _setting("kv", "--kv", metavar="FORMAT", help="Number format of the KV cache."),
     _setting("threads", "--threads", metavar="COUNT", help="0: one for each physical core."),
+    _speculate,
     _setting("device", "--device", metavar="DEVICE", help="Where the network runs."),
     _setting("lm_head", "--lm-head", metavar="FORMAT", help="Requantise the head: faster, other answers."),
 )
 
 _CHAT = (
-    _setting("backend", "--backend", metavar="NAME", help="Where answers come from."),
+    _setting("backend", "--backend", metavar="NAME", help="Where answers come from: local, a server, a plugin."),
     _setting("system", "--system", metavar="TEXT", help="The system message."),
     _think,
 )
@@ -127,7 +137,7 @@ def sampling_options(command: _Command) -> _Command:
 
 
 def engine_options(command: _Command) -> _Command:
-    """--ctx, --kv, --threads, --device, --lm-head."""
+    """--ctx, --kv, --threads, --spec/--no-spec, --device, --lm-head."""
     return _apply(_ENGINE, command)
 
 

@@ -42,12 +42,14 @@ def repl(
     message or command, and a line of three quotes begins and ends a message of several lines. Answers go to stdout,
     everything else to stderr.
     """
-    from app.ui.repl.loop import run_repl  # noqa: PLC0415 - --help does without
+    from app.cli.log import keep_log  # noqa: PLC0415 - --help does without
+    from app.ui.repl.loop import run_repl  # noqa: PLC0415
 
     chat = chosen_chat(session, resume_last)
     flags = {**setting_flags(ctx), "show_thinking": show_thinking}
     flags = {key: value for key, value in flags.items() if value is not None}
     load_settings(flags)
+    keep_log()
     ctx.exit(run_repl(flags, None if chat == "new" else chat, plain))
 
 

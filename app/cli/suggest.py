@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
+    from app.server_table import ServerTable
+
 CHATS = 200  # offered at most, the latest
 
 Named = Iterable[tuple[str, str]]  # values with what is said about each
 
 
 def models(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """The models on this disk, then the rest of the catalogue; or a file."""
+    """The models on this disk, then the rest of the catalogue and those that servers are known to have; or a file."""
     here = list(_here())
-    return _beginning_with(incomplete, [*here, *_to_fetch(here)]) or _file(incomplete)
+    return _beginning_with(incomplete, [*here, *_to_fetch(here), *_at_servers()]) or _file(incomplete)
 
 
 def models_here(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -36,6 +38,21 @@ def models_here(_ctx: click.Context, _param: click.Parameter, incomplete: str) -
 def models_to_fetch(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """The models of the catalogue that are not on this disk; or a file."""
     return _beginning_with(incomplete, _to_fetch(_here())) or _file(incomplete)
+
+
+def backends(_ctx: click.Context, _param: click.Parameter | None, incomplete: str) -> list[CompletionItem[str]]:
+    """The servers, then the backends that are installed."""
+    from app.backends.registry import backend_names
+
+    servers = list(_servers())
+    taken = {name for name, _ in servers}
+    others = ((name, "installed") for name in backend_names() if name not in taken)
+    return _beginning_with(incomplete, [*servers, *others])
+
+
+def servers(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The servers of the config file."""
+    return _beginning_with(incomplete, _servers())
 
 
 def chats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -58,32 +75,58 @@ def values(key: str, incomplete: str) -> list[CompletionItem[str]]:
     from app.rules import OWN
     from app.settings import RULES
 
-    if key == "backend":
-        from app.backends.registry import backend_names
-
-        return _beginning_with(incomplete, ((name, "") for name in backend_names()))
     rule = RULES[key]
     own = [(OWN, "what the model itself says")] if rule.own else []
     return _beginning_with(incomplete, [*((choice, "") for choice in rule.choices), *own])
 
 
 def _here() -> Named:
-    from app.cli.progress import human_bytes
-    from app.hub.library import Library
-    from app.settings import paths
+    import contextlib
 
-    for entry in Library(paths().models_dir).list():
-        yield entry.name, f"on this disk, {human_bytes(entry.size)}"
+    from app.cli.progress import human_bytes
+    from app.errors import SettingsError
+    from app.hub.library import library_of_this_machine
+
+    with contextlib.suppress(SettingsError):
+        for entry in library_of_this_machine().list():
+            where = "on this disk" if entry.is_ours else entry.place
+            yield entry.name, f"{where}, {human_bytes(entry.size)}"
 
 
 def _to_fetch(here: Named) -> Named:
+    import contextlib
+
     from app.cli.progress import human_bytes
+    from app.errors import SettingsError
     from app.hub.catalogue import load_catalogue
 
     names_here = {name for name, _ in here}
-    for entry in load_catalogue().values():
-        if entry.name not in names_here:
-            yield entry.name, f"to be fetched, {human_bytes(entry.bytes)}"
+    with contextlib.suppress(SettingsError):
+        for entry in load_catalogue().values():
+            if entry.name not in names_here:
+                size = f", {human_bytes(entry.bytes)}" if entry.bytes else ""
+                yield entry.name, f"to be fetched{size}"
+
+
+def _servers() -> Named:
+    for table in _tables():
+        yield table.name, table.shown_url
+
+
+def _at_servers() -> Named:
+    """Nobody is asked: each server with the model that its table names."""
+    for table in _tables():
+        yield f"{table.name}/{table.model}", f"at {table.shown_url or table.name}"
+
+
+def _tables() -> Iterable[ServerTable]:
+    from app.errors import SettingsError
+    from app.settings import paths, read_config
+
+    try:
+        return read_config(paths().config_file).servers.values()
+    except SettingsError:  # there is no file, or one that the command itself will complain about
+        return ()
 
 
 def _chats() -> Named:

@@ -7,6 +7,7 @@ inside the decoder) the next prompt is answered as from a cold start.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import weakref
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from app.engine.draw import Floats
 from app.engine.repetition import RepetitionWatch
 from app.engine.sampling import Sampler, SamplingParams
+from app.engine.speculation.speculator import Speculator
 from app.engine.text_stream import StreamDecoder
+from app.engine.usage import StepRecord, Usage
 from app.errors import ContextOverflowError, UsageError, printable
 
 if TYPE_CHECKING:
@@ -92,29 +95,6 @@ class GenerationSettings:
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What a reply took, so far or in all. Seconds are the engine's own: time that the reader of the stream takes is
-    in none of them.
-
-    prompt_tokens, reused_tokens      the prompt, and how much of it was in the cache already
-    generated_tokens                  tokens of the reply, without the one that stopped it
-    drafted_tokens, accepted_tokens   guesses of speculation, and how many of them were right
-    prefill_s                         reading the rest of the prompt and drawing the first token
-    decode_s                          all later steps
-    first_token_s                     from the call of `stream` to the first token; 0 while there is none
-    """
-
-    prompt_tokens: int = 0
-    reused_tokens: int = 0
-    generated_tokens: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    prefill_s: float = 0.0
-    decode_s: float = 0.0
-    first_token_s: float = 0.0
-
-
-@dataclass(frozen=True)
 class Piece:
     """A token of the reply and the characters that it completed.
 
@@ -136,12 +116,14 @@ class Generator:
     looping: whether the last reply was ended (as "length") because it only repeated itself.
     """
 
-    def __init__(self, decoder: Decoder, tokenizer: ReplyTokenizer) -> None:
+    def __init__(self, decoder: Decoder, tokenizer: ReplyTokenizer, speculator: Speculator | None = None) -> None:
+        """`speculator` proposes what a step may check beside its own token; None makes every step a plain one."""
         self.finish_reason: FinishReason | None = None
         self.looping = False
-        self._start_usage = Usage()  # up to the first token; later ones add to the next two figures only
-        self._generated_tokens, self._decode_s = 0, 0.0
+        self._start_usage = Usage()  # up to the first token; later ones add to `_generated_tokens` and `_steps` only
+        self._generated_tokens, self._steps = 0, StepRecord()
         self._decoder = decoder
+        self._speculator = speculator
         self._tokenizer = tokenizer
         self._cached: list[int] = []  # the tokens that the decoder's cache is known to hold
         self._cancelled = threading.Event()
@@ -150,7 +132,7 @@ class Generator:
     @property
     def usage(self) -> Usage:
         """What the last reply took; up to date at every piece."""
-        return replace(self._start_usage, generated_tokens=self._generated_tokens, decode_s=self._decode_s)
+        return replace(self._start_usage, generated_tokens=self._generated_tokens, **vars(self._steps))
 
     def cancel(self) -> None:
         """End the reply that runs now, within one step. From any thread; does nothing to later replies."""
@@ -176,7 +158,7 @@ class Generator:
         self.finish_reason = None
         self.looping = False
         self._start_usage = Usage(prompt_tokens=len(prompt_ids))
-        self._generated_tokens, self._decode_s = 0, 0.0
+        self._generated_tokens, self._steps = 0, StepRecord()
         reply = self._reply(array("q", prompt_ids), settings, on_progress, time.perf_counter())
         self._latest = weakref.ref(reply)
         return reply
@@ -190,7 +172,7 @@ class Generator:
         limit = room if settings.max_tokens == -1 else min(settings.max_tokens, room)
         text, watch = StreamDecoder(self._tokenizer), RepetitionWatch()
         try:
-            for token in self._tokens(sequence, Sampler(settings.sampling), on_progress):
+            for token in self._tokens(sequence, Sampler(settings.sampling), limit, stop_ids, on_progress):
                 if self._generated_tokens == 0:
                     self._start_usage = replace(self._start_usage, first_token_s=time.perf_counter() - started)
                 if token in stop_ids:
@@ -211,23 +193,64 @@ class Generator:
         if rest := text.flush():
             yield Piece(None, rest)
 
-    def _tokens(self, sequence: array[int], sampler: Sampler, on_progress: OnProgress | None) -> Iterator[int]:
+    def _tokens(
+        self, sequence: array[int], sampler: Sampler, limit: int, stop_ids: frozenset[int],
+        on_progress: OnProgress | None,
+    ) -> Iterator[int]:  # fmt: skip
         """The tokens that continue `sequence`, without end; the reader appends each to `sequence` before it asks again.
 
-        Speculation belongs here and changes nothing outside: a step that feeds the last token and a draft, draws from
-        each row of logits in turn (a draw depends on its position and what is before it, not on the step that it is
-        made in), yields what it drew up to the first that differs from the draft, and truncates the cache there.
+        The reader wants no more than `limit` of them, and none behind one of `stop_ids`: no step is made for such.
         """
+        speculator = self._speculator
         clock = time.perf_counter()
+        if speculator is not None:
+            speculator.start(sequence)
         logits = self._prefill(sequence, on_progress)
         token = sampler.draw(logits[-1], len(sequence), sequence)
         self._start_usage = replace(self._start_usage, prefill_s=time.perf_counter() - clock)
+        yield token
         while True:
-            yield token
             clock = time.perf_counter()
-            logits = self._forward([token], 1)
-            token = sampler.draw(logits[-1], len(sequence), sequence)
-            self._decode_s += time.perf_counter() - clock
+            draft: Sequence[int] = ()
+            if speculator is not None:
+                most = min(limit - self._generated_tokens, self._decoder.chunk) - 1
+                draft = speculator.propose(sequence, most, stop_ids)
+            drawn = self._step(sequence, draft, sampler, stop_ids)
+            seconds = time.perf_counter() - clock
+            self._steps.add(len(drawn), len(draft), seconds)
+            if speculator is not None:
+                speculator.record(drawn, len(draft), seconds)
+            yield drawn[0]
+            for token in drawn[1:]:
+                if self._cancelled.is_set():
+                    raise Interrupted
+                yield token
+
+    def _step(
+        self, sequence: array[int], draft: Sequence[int], sampler: Sampler, stop_ids: frozenset[int]
+    ) -> Sequence[int]:
+        """The tokens that follow `sequence`: one, and one more for each guess of `draft` before the first wrong one.
+
+        The step evaluates the last token and all guesses; each row of logits is drawn from as if it were alone. A draw
+        depends on its position and the tokens before it, not on the step that it is made in, so these are the tokens of
+        plain steps. The cache keeps what is before the last of them.
+        """
+        before = len(self._cached)
+        logits = self._forward([sequence[-1], *draft], 1 + len(draft))
+        history = sequence[:] if draft and sampler.params.penalises else sequence
+        drawn: list[int] = []
+        for row, guess in itertools.zip_longest(logits, draft):
+            token = sampler.draw(row, len(sequence) + len(drawn), history)
+            drawn.append(token)
+            if token != guess or token in stop_ids:
+                break
+            if history is not sequence:
+                history.append(token)
+        kept = before + len(drawn)
+        if kept < len(self._cached):
+            self._decoder.truncate(kept)
+            del self._cached[kept:]
+        return drawn
 
     def _prefill(self, prompt: Sequence[int], on_progress: OnProgress | None) -> Floats:
         """Logits [1, vocab] after the prompt, with the longest prefix that the cache holds kept.

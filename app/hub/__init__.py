@@ -6,15 +6,11 @@ What fetches a model is imported when one is fetched: a list of names has to app
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from app.errors import ModelNotFoundError
 from app.hub.catalogue import CatalogueEntry, load_catalogue, starter
 from app.hub.library import Library, ModelEntry, library_of_this_machine
-from app.hub.web import OnProgress, ignore_progress
-
-if TYPE_CHECKING:
-    from app.hub.download import Notify
+from app.hub.transfer import Notify, OnProgress, ignore_progress
 
 __all__ = ["Library", "ModelEntry", "ensure_model", "first_fetch", "library_of_this_machine", "load_catalogue"]
 

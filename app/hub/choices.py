@@ -1,7 +1,7 @@
 """The models that a person can choose from, as rows: those on this disk, the catalogue, and where others come from.
 
-Rows are made from names and sizes at once; what stands in a file's header, a quarter of a second to read where the
-vocabulary is large, is added by `completed`. Text in a row is as the file has it: escape it before showing it.
+Rows are made from names and sizes at once; what stands in a file's header, some hundredths of a second to read where
+the vocabulary is large, is added by `completed`. Text in a row is as the file has it: escape it before showing it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 from app.errors import ModelFileError
 from app.hub.catalogue import CatalogueEntry, load_catalogue
 from app.hub.fit import Fit, kv_bytes_per_token
-from app.hub.library import Library
+from app.hub.library import ModelEntry, Origin
 
 Place = Literal["disk", "catalogue", "backend"]
 
@@ -29,7 +29,10 @@ class Choice:
     size: int = 0
     path: Path | None = None
     linked_to: Path | None = None  # a file that is used where it lies
+    origin: Origin = "qchat"  # whose it is, of what is on this disk
+    store: str = "qchat"  # the same for a person
     title: str = ""  # the name that the file gives itself
+    architecture: str = ""
     quantisation: str = ""
     context: int | None = None  # tokens
     licence: str = ""
@@ -49,9 +52,14 @@ class Choice:
         return f"{self.place} {self.path or self.name}"
 
 
-def on_disk(library: Library) -> list[Choice]:
+def on_disk(entries: Iterable[ModelEntry]) -> list[Choice]:
     """A row, not yet complete, for each model of the library."""
-    return [Choice("disk", e.name, e.size, e.path, e.linked_to, complete=False) for e in library.list()]
+    return [
+        Choice(
+            "disk", e.name, e.size, e.path, e.linked_to, e.origin, e.place, problem=e.problem, complete=bool(e.problem)
+        )
+        for e in entries
+    ]
 
 
 def completed(choice: Choice, kv: str, ctx: int, free: int | None) -> Choice:
@@ -59,17 +67,20 @@ def completed(choice: Choice, kv: str, ctx: int, free: int | None) -> Choice:
 
     `kv` and `ctx` are the settings of those names, `free` the bytes of memory that a model could have.
     """
-    from app.hub.describe import describe  # noqa: PLC0415 - numpy
+    from app.hub.describe import outline  # noqa: PLC0415 - numpy
 
     assert choice.path is not None
+    if choice.problem:
+        return choice
     try:
-        facts = describe(choice.path, kv)
+        facts = outline(choice.path, kv)
     except ModelFileError as error:
         return dataclasses.replace(choice, problem=error.message, complete=True)
     known = dataclasses.replace(
         choice,
         title=facts["name"] or "",
         licence=facts["licence"] or "",
+        architecture=facts["architecture"] or "",
         quantisation=facts["quantisation"],
         complete=True,
     )
@@ -116,4 +127,5 @@ def matching(choices: Sequence[Choice], text: str) -> list[Choice]:
 
 
 def _searched(choice: Choice) -> str:
-    return " ".join((choice.name, choice.title, choice.quantisation, choice.licence, choice.note)).casefold()
+    shown = (choice.name, choice.title, choice.quantisation, choice.licence, choice.note, choice.store)
+    return " ".join(shown).casefold()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.engine.gguf import GGUFFile, read_gguf
+from app.engine.gguf import GGUFFile, read_model
 from app.engine.spec import ModelSpec
 from app.errors import ModelFileError
 from app.hub.fit import kv_bytes_per_token
@@ -20,24 +20,37 @@ def describe(path: Path, kv: str = "f16") -> dict[str, Any]:
     A readable file that the engine does not run has `runnable` false and the reason in `problem`; ModelFileError only
     where the header itself cannot be read.
     """
-    with read_gguf(path) as gguf:
-        facts: dict[str, Any] = {
+    with read_model(path) as gguf:
+        return {
             "path": str(path),
+            "files": [str(file) for file in gguf.paths],
             "file_bytes": gguf.size,
-            "name": _text(gguf.metadata.get("general.name")),
-            "architecture": _text(gguf.metadata.get("general.architecture")),
-            "licence": _text(gguf.metadata.get("general.license")),
             "parameters": sum(math.prod(info.shape) for info in gguf.tensors.values()),
-            "quantisation": main_quantisation(gguf),
             "tensors": gguf.type_counts(),
             "chat_template": _template(gguf.metadata.get("tokenizer.chat_template")),
             "tokenizer": _tokenizer(gguf.metadata),
+            **_outline(gguf, kv),
         }
-        try:
-            spec = ModelSpec.from_gguf(gguf)
-        except ModelFileError as error:
-            return facts | {"runnable": False, "problem": error.message}
-        return facts | {"runnable": True, "network": _network(spec), "memory": _memory(gguf, spec, kv)}
+
+
+def outline(path: Path, kv: str = "f16") -> dict[str, Any]:
+    """What a list tells of the file at `path`, as of `describe`; a large vocabulary is skipped, not looked through."""
+    with read_model(path, check_text=False) as gguf:
+        return _outline(gguf, kv)
+
+
+def _outline(gguf: GGUFFile, kv: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "name": _text(gguf.metadata.get("general.name")),
+        "architecture": _text(gguf.metadata.get("general.architecture")),
+        "licence": _text(gguf.metadata.get("general.license")),
+        "quantisation": main_quantisation(gguf),
+    }
+    try:
+        spec = ModelSpec.from_gguf(gguf)
+    except ModelFileError as error:
+        return facts | {"runnable": False, "problem": error.message}
+    return facts | {"runnable": True, "network": _network(spec), "memory": _memory(gguf, spec, kv)}
 
 
 def main_quantisation(gguf: GGUFFile) -> str:

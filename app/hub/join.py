@@ -14,8 +14,10 @@ from typing import BinaryIO
 
 from app.engine.gguf import GGUFFile, TensorInfo, read_gguf
 from app.errors import ModelFileError, printable
-from app.hub.web import CHUNK, OnProgress, check_room, writing
+from app.hub.download.space import check_room, writing
+from app.hub.transfer import OnProgress
 
+CHUNK = 1 << 20  # bytes
 _STRING, _ARRAY = 8, 9
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a value of each type
 _ALIGNMENT = "general.alignment"

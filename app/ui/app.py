@@ -29,6 +29,7 @@ from app.settings import Settings, load_settings, paths
 from app.ui.chat_screen.screen import ChatScreen
 from app.ui.ending import ending_signals, on_continue
 from app.ui.keymap import for_textual, read_keymap
+from app.ui.loop import telling_loop
 from app.ui.output_guard import WithoutControls
 from app.ui.palette import Actions
 from app.ui.stderr_guard import stderr_to_log
@@ -262,9 +263,10 @@ def run_app(model: str | None, pick_model: bool, session: str | None, resume_las
     wanted = "last" if resume_last else session
     if os.environ.get("NO_COLOR") == "":
         del os.environ["NO_COLOR"]  # empty means not set; Textual takes it for set
-    app = QChatApp(settings, flags=flags, session=wanted, pick_model=pick_model)
-    with stderr_to_log(paths().log_dir):
-        code = asyncio.run(app.run_to_the_end())
+    host = BackendHost()
+    app = QChatApp(settings, flags=flags, session=wanted, pick_model=pick_model, host=host)
+    with stderr_to_log(paths().log_dir), asyncio.Runner(loop_factory=telling_loop(host.stand_aside)) as runner:
+        code = runner.run(app.run_to_the_end())
     if app.left_unsaved:
         raise QChatError(
             f"this chat could not be saved: {app.saver.failing}",

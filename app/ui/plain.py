@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from app.backends.base import Answer, Event, Notice, Progress, Thinking, ToolCall
 from app.chat.turn import Reply
 from app.cli.terminal import escape_controls, is_terminal
+from app.ui.speculation import about_speculation
 
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -74,8 +75,10 @@ class PlainOutput:
         self._unfinished = stream
 
     def _draw(self, progress: Progress) -> None:
-        amount = f"{100 * progress.done // progress.total} %" if progress.total else f"{progress.done:,}"
-        line = escape_controls(f"{progress.stage} {amount}")[: shutil.get_terminal_size().columns - 1]
+        amount = f"{progress.done:,}" if progress.done else ""
+        if progress.total:
+            amount = f"{100 * progress.done // progress.total} %"
+        line = escape_controls(f"{progress.stage} {amount}".rstrip())[: shutil.get_terminal_size().columns - 1]
         self._err.write(_CLEAR_LINE + line)
         self._err.flush()
         self._progress_drawn = True
@@ -111,8 +114,8 @@ def statistics_of(usage: Mapping[str, float | None], facts: Mapping[str, Any]) -
         parts.append(f"the first after {known['first_token_s']:.2f} s")
     if parts:
         rows.append(("reply", "; ".join(parts)))
-    if known.get("drafted_tokens"):
-        rows.append(("drafted", f"{known['drafted_tokens']:,} tokens, {known['accepted_tokens']:,} accepted"))
+    if guesses := about_speculation(known):
+        rows.append(("speculation", guesses))
     rows += [(name, _fact(value)) for name, value in facts.items() if name != "notes"]
     rows += [("note", note) for note in facts.get("notes", ())]
     width = max((len(name) for name, _ in rows), default=0)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from app.backends.base import Answer, Generated, Notice, Progress, Thinking, ToolCall
 from app.chat.conversation import Message
 from app.chat.session import Added, Change, Finished
+from app.ui.speculation import about_speculation
 from app.ui.widgets.conversation import ConversationView
 from app.ui.widgets.status import StatusLine
 
@@ -126,7 +127,8 @@ class ReplyFeed:
         timing = message.timing
         steps, seconds = timing.get("generated_tokens", 0) - 1, timing.get("decode_s", 0.0)
         self._reply = None
-        self._status.change(speed=steps / seconds if steps > 0 and seconds > 0 else None)
+        speed = steps / seconds if steps > 0 and seconds > 0 else None
+        self._status.change(speed=speed, speculation=about_speculation(timing))
 
 
 def context_used(message: Message) -> int | None:

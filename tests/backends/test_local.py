@@ -27,7 +27,8 @@ def request(text: str = "hi", **more: Any) -> ChatRequest:
 
 
 def backend_of(model: ScriptedModel) -> LocalBackend:
-    return LocalBackend(model, "scripted", Library(Path("no models here")))  # type: ignore[arg-type]
+    library = Library(Path("no models here"))
+    return LocalBackend(model, "scripted", library, speculation=False)  # type: ignore[arg-type]
 
 
 def chat(model: ScriptedModel, *requests: ChatRequest) -> list[Event]:

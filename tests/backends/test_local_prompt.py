@@ -18,7 +18,7 @@ def test_the_prompt_that_is_told_is_the_one_that_is_sent_with_its_control_tokens
     request = ChatRequest([{"role": "user", "content": text}], UNSET, 100)
 
     async def run() -> list[PromptPiece]:
-        backend: Any = LocalBackend(model, "scripted", Library(Path("none")))  # type: ignore[arg-type]
+        backend: Any = LocalBackend(model, "scripted", Library(Path("none")), speculation=False)  # type: ignore[arg-type]
         pieces = list(await backend.prompt(request))
         assert [event async for event in backend.chat(request)]
         await backend.close()

@@ -63,6 +63,8 @@ def test_what_a_table_leaves_out_is_the_backend_s() -> None:
 def test_a_backend_may_have_an_address_of_its_own() -> None:
     server = server_of(naming("ollama"), "http://localhost:11434")
     assert (server.name, server.kind, server.url) == ("ollama", "ollama", "http://localhost:11434")
+    unplaced = ServerTable("ollama", kind="ollama", model="x")
+    assert server_of(naming("ollama", unplaced), "http://localhost:11434").url == "http://localhost:11434"
     table = ServerTable("ollama", kind="ollama", url="http://far:11434")
     assert server_of(naming("ollama", table), "http://localhost:11434").url == "http://far:11434"
 
@@ -76,5 +78,5 @@ def test_a_backend_may_have_an_address_of_its_own() -> None:
 )
 def test_a_server_without_an_address_is_refused(tables: list[ServerTable], said: str) -> None:
     with pytest.raises(SettingsError, match=said) as caught:
-        server_of(naming("work", *tables))
+        server_of(naming("work", *tables), "https://default.example" if tables else "")
     assert "[servers.work] with url" in str(caught.value.hint)

@@ -9,13 +9,13 @@ import click
 
 from app.cli.options import chat_options, engine_options, model_option, sampling_options, setting_flags
 from app.cli.terminal import write_json
-from app.errors import BackendTimeoutError, DownloadError, ModelFileError, QChatError
+from app.errors import BackendTimeoutError, ModelFileError, NetworkError, QChatError
 from app.settings import load_settings
 
 FAILURES: dict[str, BaseException] = {
     "own": ModelFileError("x.gguf is damaged", "fetch it again"),
     "raw": QChatError("a \x1b[2J\x9b name\nof two lines"),
-    "network": DownloadError("no network"),
+    "network": NetworkError("no network"),
     "slow": BackendTimeoutError("too slow"),
     "bug": ValueError("nobody \x1b[2J expected this"),
     "interrupt": KeyboardInterrupt(),

@@ -104,7 +104,10 @@ def test_pull_and_remove_say_what_they_did(
     entry = document(["models", "pull", str(file), "--json"], capsys)
     assert entry == {
         "name": "mine",
+        "origin": "qchat",
+        "store": "qchat",
         "path": str(library.models_dir / "mine.gguf"),
+        "files": [str(library.models_dir / "mine.gguf")],
         "bytes": file.stat().st_size,
         "linked_to": str(file),
     }

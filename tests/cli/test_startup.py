@@ -196,7 +196,8 @@ def test_options_reach_their_settings(capsys: pytest.CaptureFixture[str]) -> Non
         "ctx": 0, "kv": "q8_0", "threads": 2, "device": "cpu", "lm_head": "q4_0", "sampling.temperature": 0,
         "sampling.top_k": 1_000_000_000, "sampling.top_p": 0, "sampling.min_p": 1, "sampling.repeat_penalty": 1.1,
         "sampling.presence_penalty": -2, "sampling.frequency_penalty": 2, "sampling.seed": 5, "theme": "dark",
-        "packed_cache_gb": 20, "other_stores": False,
+        "packed_cache_gb": 20, "download_connections": 4, "download_limit_mb": 0, "other_stores": False,
+        "speculation": True,
         "stop": ["x", "y"],
     }  # fmt: skip
 

@@ -10,14 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.generate import GenerationSettings, Generator, Piece, Usage
+from app.engine.generate import GenerationSettings, Generator, Piece
 from app.engine.repetition import LEAST_TOKENS
 from app.engine.sampling import Sampler, SamplingParams
+from app.engine.speculation.speculator import Speculator
+from app.engine.usage import Usage
 from app.errors import ContextOverflowError, UsageError
+from tests.engine.drafts import RandomDrafts
 from tests.engine.scripted_decoder import STOP, VOCAB, ScriptedDecoder, ScriptedTokenizer, logits_after
 
 GREEDY = SamplingParams(temperature=0)
 SAMPLED = SamplingParams(temperature=1.5, top_p=0.9, repeat_penalty=1.2, seed=11)
+PENALISED = SamplingParams(temperature=0, repeat_penalty=1.3, presence_penalty=0.5, frequency_penalty=0.3)
 ENDLESS = frozenset[int]()
 
 
@@ -25,9 +29,9 @@ def settings_for(max_tokens: int = -1, *, sampling: SamplingParams = GREEDY, sto
     return GenerationSettings(sampling, max_tokens, stop)
 
 
-def generator(**options: object) -> tuple[Generator, ScriptedDecoder]:
+def generator(speculator: Speculator | None = None, **options: object) -> tuple[Generator, ScriptedDecoder]:
     decoder = ScriptedDecoder(**options)  # type: ignore[arg-type]
-    return Generator(decoder, ScriptedTokenizer()), decoder
+    return Generator(decoder, ScriptedTokenizer(), speculator), decoder
 
 
 def expected_ids(prompt: Sequence[int], n: int, sampling: SamplingParams = GREEDY) -> list[int]:
@@ -36,6 +40,11 @@ def expected_ids(prompt: Sequence[int], n: int, sampling: SamplingParams = GREED
     for _ in range(n):
         sequence.append(sampler.draw(logits_after(sequence), len(sequence), sequence))
     return sequence[len(prompt) :]
+
+
+def drafts(seed: int, sampling: SamplingParams = GREEDY) -> RandomDrafts:
+    """Guesses for the scripted network, right and wrong ones."""
+    return RandomDrafts(lambda sequence, n: expected_ids(sequence, n, sampling), range(VOCAB), seed)
 
 
 def ids_of(pieces: Sequence[Piece]) -> list[int]:
@@ -66,9 +75,10 @@ def test_a_reply_that_only_repeats_itself_is_ended() -> None:
 # --- how a reply ends ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("speculator", [None, *map(drafts, range(5))])
 @pytest.mark.parametrize("n", [1, 2, 3, 20])
-def test_max_tokens_is_exact(n: int) -> None:
-    generate, decoder = generator()
+def test_max_tokens_is_exact(n: int, speculator: Speculator | None) -> None:
+    generate, decoder = generator(speculator)
     assert ids_of(list(generate.stream([1, 2, 3], settings_for(n)))) == expected_ids([1, 2, 3], n)
     assert (generate.finish_reason, generate.usage.generated_tokens) == ("length", n)
     assert decoder.length == 3 + n - 1  # the last token was not fed: nobody asked what follows it
@@ -292,8 +302,11 @@ SHORT_PROMPTS = st.lists(st.integers(0, 3), min_size=1, max_size=16)  # few toke
         max_size=8,
     )
 )
-def test_any_history_gives_the_ids_of_a_cold_start(turns: list[tuple[list[int], int, str, int, bool]]) -> None:
-    generate, decoder = generator(n_ctx=400, chunk=3)
+@pytest.mark.parametrize("speculates", [False, True])
+def test_any_history_gives_the_ids_of_a_cold_start(
+    speculates: bool, turns: list[tuple[list[int], int, str, int, bool]]
+) -> None:
+    generate, decoder = generator(drafts(len(turns), SAMPLED) if speculates else None, n_ctx=400, chunk=8)
     conversation: list[int] = []
     open_streams = []
     for tokens, max_tokens, ending, after, continues in turns:
@@ -319,11 +332,89 @@ def test_any_history_gives_the_ids_of_a_cold_start(turns: list[tuple[list[int], 
         conversation = [*conversation, *ids]
 
 
+# --- speculation ---------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([GREEDY, SAMPLED, PENALISED]))
+def test_any_drafts_leave_the_reply_as_it_is(seed: int, max_tokens: int, sampling: SamplingParams) -> None:
+    speculator = drafts(seed, sampling)
+    generate, decoder = generator(speculator, n_ctx=60)
+    prompt = [seed % VOCAB, seed // VOCAB % VOCAB]
+    ids = ids_of(list(generate.stream(prompt, settings_for(max_tokens, sampling=sampling))))
+    assert ids == expected_ids(prompt, max_tokens, sampling)
+    assert decoder.cache == [*prompt, *ids[:-1]]  # neither wrong guesses nor a token more
+    usage = generate.usage
+    accepted = sum(len(drawn) - 1 for _, drawn in speculator.drafts)
+    assert (usage.accepted_tokens, usage.decode_steps) == (accepted, len(speculator.drafts))
+    assert usage.drafted_tokens == sum(len(draft) for draft, _ in speculator.drafts)
+    assert usage.plain_steps == sum(not draft for draft, _ in speculator.drafts)
+    assert usage.accepted_tokens + usage.decode_steps + 1 == max_tokens
+    for draft, drawn in speculator.drafts:
+        assert list(draft[: len(drawn) - 1]) == list(drawn[:-1])
+        assert len(drawn) == len(draft) + 1 or drawn[-1] != draft[len(drawn) - 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_follows_an_end_inside_a_draft(seed: int) -> None:
+    prompt, end = prompt_that_stops(12)
+    speculator = drafts(seed)
+    generate, decoder = generator(speculator)
+    ids = ids_of(list(generate.stream(prompt, settings_for(30, stop=None))))
+    assert (ids, generate.finish_reason) == (expected_ids(prompt, end), "stop")
+    assert decoder.cache == [*prompt, *ids]
+    assert all(STOP not in drawn[:-1] for _, drawn in speculator.drafts)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_cancel_between_the_tokens_of_a_step_ends_the_reply_there(seed: int) -> None:
+    generate, _ = generator(drafts(seed))
+    ids: list[int] = []
+    for piece in generate.stream([1, 2, 3], settings_for(30)):
+        ids += ids_of([piece])
+        if len(ids) == 6:
+            generate.cancel()
+    assert (ids, generate.finish_reason) == (expected_ids([1, 2, 3], 6), "cancelled")
+    assert generate.usage.generated_tokens == 6
+    assert ids_of(list(generate.stream([1, 2, 3], settings_for(9)))) == expected_ids([1, 2, 3], 9)
+
+
+def test_a_draft_stays_within_the_context_and_the_size_of_a_step() -> None:
+    for seed in range(20):
+        generate, decoder = generator(drafts(seed), n_ctx=16, chunk=5)  # the decoder asserts both
+        assert ids_of(list(generate.stream([1, 2], settings_for(-1)))) == expected_ids([1, 2], 15)
+        assert decoder.length == 16
+
+
+def test_a_reply_that_quotes_takes_fewer_steps_and_a_second_one_still_does() -> None:
+    text = [3, 1, 4, 1, 5, 9, 2, 6, 8, 7, 0] * 4
+
+    class Quoting(ScriptedDecoder):
+        def forward(self, tokens: Sequence[int], n_logits: int) -> np.ndarray:
+            super().forward(tokens, n_logits)
+            ends = range(self.length - n_logits, self.length)
+            return np.array([np.eye(VOCAB)[text[(end + 1) % len(text)]] for end in ends], np.float32)
+
+    decoder = Quoting(n_ctx=600)
+    generate = Generator(decoder, ScriptedTokenizer(), Speculator())
+    prompt = text[:22]
+    for _ in range(2):  # the second prompt holds the first reply, which the cache and the speculator know
+        decoder.calls.clear()
+        ids = ids_of(list(generate.stream(prompt, settings_for(66))))
+        assert ids == (text * 9)[len(prompt) : len(prompt) + 66]
+        usage = generate.usage
+        assert usage.decode_steps < 25 and usage.accepted_tokens > 40
+        assert len(decoder.calls) == usage.decode_steps + (3 if usage.reused_tokens == 0 else 1)
+        prompt = prompt + ids
+
+
 def test_usage_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(np.arange(0, 1000, 1.0))
     monkeypatch.setattr("time.perf_counter", lambda: float(next(seconds)))
     generate, _ = generator(chunk=8)
     list(generate.stream(range(20), settings_for(3)))
     # One tick at the call, one before and after prefill, one at the first token, two around each later step.
-    expected = Usage(prompt_tokens=20, generated_tokens=3, prefill_s=1, decode_s=2, first_token_s=3)
+    expected = Usage(
+        prompt_tokens=20, generated_tokens=3, decode_steps=2, plain_steps=2, prefill_s=1, decode_s=2, plain_s=2,
+        first_token_s=3,
+    )  # fmt: skip
     assert generate.usage == expected

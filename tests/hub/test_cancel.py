@@ -12,8 +12,8 @@ import pytest
 
 from app.hub.download import pull
 from app.hub.library import Library
-from app.hub.web import Cancelled
-from tests.hub.files import Answer, Server, some_tensors, write_gguf
+from app.hub.transfer import Cancelled
+from tests.hub.files import Answer, Server, left_in, some_tensors, write_gguf
 from tests.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.usefixtures("qchat_home")
@@ -52,7 +52,7 @@ def assert_cancelled(source: str, library: Library, unwanted: Callable[[str, int
     with pytest.raises(Cancelled):
         pull(source, library, cancel_when(wanted_no_more))
     assert watch.seconds < MOST_S
-    assert [path for path in library.models_dir.rglob("*") if path != library.incoming_dir] == []
+    assert left_in(library) == []
 
 
 def test_in_the_middle_of_a_file_from_a_server_that_stalls(server: Server, library: Library, tmp_path: Path) -> None:
@@ -72,15 +72,6 @@ def test_in_the_middle_of_a_file_from_a_server_that_stalls(server: Server, libra
 
 def test_before_the_server_has_answered(silent: str, library: Library) -> None:
     assert_cancelled(f"{silent}/x.gguf", library, lambda stage, _: stage == "connecting")
-
-
-def test_while_parts_are_joined(server: Server, library: Library, tmp_path: Path) -> None:
-    for number in range(2):
-        name = f"p-{number + 1:05d}-of-00002.gguf"
-        facts = {"split.no": number, "split.count": 2}
-        part = write_gguf(tmp_path / name, some_tensors(seed=number + 1), facts)
-        server.answers[f"/o/r/resolve/main/{name}"] = Answer(part.read_bytes())
-    assert_cancelled("hf:o/r/p-00001-of-00002.gguf", library, lambda stage, _: stage == "joining")
 
 
 def test_while_pip_waits_for_the_index(silent: str, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def complete(choice: Choice, ctx: int = 0) -> Choice:
 
 def test_a_file_is_a_row_at_once_and_its_facts_come_later(library: Library) -> None:
     path = write_model(library.models_dir / "mine.gguf", metadata={"general.name": "My own"}, context_length=300)
-    (row,) = on_disk(library)
+    (row,) = on_disk(library.list())
     assert (row.name, row.size, row.complete, row.usable) == ("mine", path.stat().st_size, False, True)
     row = complete(row)
     assert (row.title, row.quantisation, row.context, row.complete) == ("My own", "Q8_0", 300, True)
@@ -38,7 +38,7 @@ def test_a_file_is_a_row_at_once_and_its_facts_come_later(library: Library) -> N
 
 def test_the_setting_ctx_is_the_context_that_must_fit(library: Library) -> None:
     write_model(library.models_dir / "mine.gguf", context_length=300)
-    (row,) = on_disk(library)
+    (row,) = on_disk(library.list())
     for ctx, context in ((100, 100), (9000, 300)):
         fit = complete(row, ctx).fit
         assert fit and fit.context == context
@@ -82,14 +82,14 @@ def folder_behind_a_link(path: Path) -> None:
 def test_a_file_that_cannot_run_has_the_reason(library: Library, make: Callable[[Path], object], reason: str) -> None:
     make(library.models_dir / "bad.gguf")
     write_model(library.models_dir / "good.gguf")
-    bad, good = map(complete, on_disk(library))
+    bad, good = map(complete, on_disk(library.list()))
     assert not bad.usable and good.usable
     assert reason in bad.problem
 
 
 def test_what_is_on_this_disk_is_not_in_the_catalogue_too(library: Library) -> None:
     write_model(library.models_dir / "Qwen3-0.6B-Q8_0.gguf")
-    here = on_disk(library)
+    here = on_disk(library.list())
     rows = in_catalogue(here, "f16", 0, 8 * GB)
     assert [row.name for row in here] == ["qwen3:0.6b"]
     assert {row.name for row in rows} == set(load_catalogue()) - {"qwen3:0.6b"}
@@ -117,7 +117,7 @@ def test_the_catalogue_says_of_the_starter_what_its_file_says(smollm2_path: Path
 def test_two_files_of_one_name_lead_each_to_its_own(library: Library) -> None:
     write_model(library.models_dir / "Qwen3-0.6B-Q8_0.gguf")
     write_model(library.models_dir / "qwen3:0.6b.gguf")
-    rows = on_disk(library)
+    rows = on_disk(library.list())
     assert len({row.key for row in rows}) == 2
     assert {library.find(row.name) for row in rows} == {row.path for row in rows}
 

@@ -113,7 +113,10 @@ def test_statistics_tell_each_stage_and_what_ran_it() -> None:
         "resident_bytes  123,456",
         "note            head is q4_0",
     ]
-    assert "accepted" in statistics(Reply(usage=Usage(drafted_tokens=9, accepted_tokens=4)), {})
+    guessed = Usage(drafted_tokens=1200, accepted_tokens=30, decode_steps=20, plain_steps=5, decode_s=1.0, plain_s=0.2)
+    assert "speculation  drafted 1,200, accepted 30, 2.5 tokens a step, 2.00 times plain speed" in statistics(
+        Reply(usage=guessed), {}
+    )
     assert statistics(Reply(), {}) == ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +18,7 @@ from app.backends.remote.server import ServerSettings
 from app.errors import BackendError, printable
 
 _MOST_SHOWN = 300  # characters of the server's own words
+_LEAST_WHOLE, _LEAST_PART = 8, 24  # characters of a message that an error must not repeat: all of it, or a part
 _PAGE = re.compile(r"\s*<(?:!doctype|html|\?xml|head|body)", re.IGNORECASE)
 _TITLE = re.compile(r"<(title|h1)[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
 _REASONS = ("error", "message", "msg", "detail", "errors", "error_description", "title")  # the likeliest first
@@ -56,7 +57,7 @@ class RefusedError(BackendError):
 
 def words_of(body: str) -> str:
     """The reason in the body of a failure, whatever its form: JSON of any server, a web page, or text."""
-    if reason := _reason(_json(body)):
+    if reason := reason_of(_json(body)):
         return reason
     if _PAGE.match(body):
         title = _TITLE.search(body[:10_000])
@@ -64,11 +65,36 @@ def words_of(body: str) -> str:
     return body
 
 
+def reason_of(document: Any) -> str:
+    """The words in {"error": {"message": ..}}, {"error": ".."}, {"message": ..}, {"detail": [{"loc": [..], "msg": ..}]}
+    and their like; "" where there are none."""
+    if isinstance(document, str):
+        return document
+    if isinstance(document, list):
+        return "; ".join(filter(None, map(reason_of, document[:3])))
+    if not isinstance(document, dict):
+        return ""
+    found = next(filter(None, (reason_of(document.get(name)) for name in _REASONS)), "")
+    where = document.get("loc")
+    return f"{'.'.join(map(str, where))}: {found}" if found and isinstance(where, list) else found
+
+
 def said(server: ServerSettings, text: str) -> str:
     """Words of the server for a message: one line, escaped, shortened, and without the keys that it may repeat."""
     for secret in filter(None, [server.key, *server.headers.values()]):
         text = text.replace(secret.reveal(), "…") if secret.reveal() else text
     return printable(" ".join(text[:10_000].split()), _MOST_SHOWN)
+
+
+def hide_echo(error: BackendError, asked: Iterable[str]) -> None:
+    """Take out of the message what it repeats of the conversation: messages are logged, and chats are private."""
+    words = error.message
+    for text in (" ".join(each.split()) for each in asked):
+        if len(text) >= _LEAST_WHOLE:
+            words = words.replace(text, "…")
+        words = _without_common(words, text)
+    error.message = words
+    error.args = (words,)
 
 
 def refused(server: ServerSettings, failure: Failure, address: str) -> RefusedError:
@@ -88,7 +114,11 @@ def refused(server: ServerSettings, failure: Failure, address: str) -> RefusedEr
 def _hint(server: ServerSettings, failure: Failure) -> str | None:
     status = failure.status
     if status in (401, 403):
-        return "the server does not take its key" if server.key else "the server wants a key, and none is set for it"
+        return (
+            f"'qchat backends login {server.name}' sets another key"
+            if server.key
+            else f"it wants a key: 'qchat backends login {server.name}'"
+        )
     if status == 404:
         return "is the name of the model right?"
     if status == 429:
@@ -104,17 +134,20 @@ def _other(address: str) -> str:
     return f'is the path right? Perhaps url = "{other}"'
 
 
-def _reason(document: Any) -> str:
-    """As in {"error": {"message": ..}}, {"error": ".."}, {"message": ..}, {"detail": [{"loc": [..], "msg": ..}]}."""
-    if isinstance(document, str):
-        return document
-    if isinstance(document, list):
-        return "; ".join(filter(None, map(_reason, document[:3])))
-    if not isinstance(document, dict):
-        return ""
-    found = next(filter(None, (_reason(document.get(name)) for name in _REASONS)), "")
-    where = document.get("loc")
-    return f"{'.'.join(map(str, where))}: {found}" if found and isinstance(where, list) else found
+def _without_common(words: str, text: str) -> str:
+    """`words` with … for every stretch of `_LEAST_PART` characters and more that also stands in `text`."""
+    kept, at = [], 0
+    while at < len(words):
+        end = at + _LEAST_PART
+        if end > len(words) or words[at:end] not in text:
+            kept.append(words[at])
+            at += 1
+            continue
+        while end < len(words) and words[at : end + 1] in text:
+            end += 1
+        kept.append("…")
+        at = end
+    return "".join(kept)
 
 
 def _json(body: str) -> Any:

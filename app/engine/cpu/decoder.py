@@ -151,7 +151,7 @@ class CpuDecoder:
         words[Ctx.LAYERS], words[Ctx.HEAD] = self._weights.layers, self._weights.head
         words[Ctx.OUTPUT_NORM] = self._weights.output_norm
         words[Ctx.PAGES], words[Ctx.PAGE_STRIDE] = self.cache.table.ctypes.data, self.cache.head_stride
-        words[Ctx.SYNC] = self._sync.ctypes.data
+        words[Ctx.SYNC], words[Ctx.ASIDE] = self._sync.ctypes.data, self.pool.aside
         # what a token takes of an activation buffer: int8, scales, sums, scaled sums, floats
         blocks = longest // BLOCK
         words[Ctx.ACT_SCALES] = longest

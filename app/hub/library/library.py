@@ -10,6 +10,7 @@ from app.errors import ModelNotFoundError, QChatError, UsageError, printable
 from app.hub.catalogue import load_catalogue
 from app.hub.library.entry import ModelEntry, Store
 from app.hub.library.folder import SUFFIX, Found, models_in
+from app.hub.records import forget
 from app.settings import private_dir
 
 
@@ -68,9 +69,14 @@ class Library:
         found = Found(path.name.removesuffix(SUFFIX), (path,))
         return self._own_entry(found, found.name)
 
-    def get(self, name_or_path: str) -> ModelEntry:
-        """The model that a name or path means; ModelNotFoundError says what to do instead."""
+    def get(self, name_or_path: str, *, broken: bool = False) -> ModelEntry:
+        """The model that a name or path means; ModelNotFoundError says what to do instead.
+
+        broken: whether one is wanted whose files are known not to be there.
+        """
         entry = self._lookup(name_or_path)
+        if entry is not None and broken:
+            return entry
         if entry is not None:
             shown = printable(entry.name)
             if entry.linked_to is not None and not entry.path.exists():
@@ -111,6 +117,7 @@ class Library:
                 path.unlink()
             except OSError as error:
                 raise QChatError(f"cannot remove {printable(str(path))}: {error.strerror}") from error
+            forget(self.models_dir, path.name)
         return entry
 
     def _own_entry(self, found: Found, name: str) -> ModelEntry:

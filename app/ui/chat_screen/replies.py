@@ -68,7 +68,7 @@ class Replies(ChatView):
             self.say("a reply is being written; Esc stops it", warning=True)
             return False
         self._reply_task = asyncio.create_task(self._reply(reply))
-        self.status.change(activity="waiting")
+        self.status.change(activity="waiting", speculation="")
         return True
 
     async def stop_reply(self) -> None:

@@ -126,7 +126,9 @@ class ChatView(Screen[None]):
         self.set_focus(self.composer)  # before anything that takes time: the next keys are meant for it
         path = chat.conversation.path()
         await self._show_path(path)
-        self.status.change(model=shown_model(chat.settings.model), activity="", speed=None, context_used=_used(path))
+        self.status.change(
+            model=shown_model(chat.settings.model), activity="", speed=None, speculation="", context_used=_used(path)
+        )
         await self.refresh_chats()
 
     async def show_path(self) -> None:

@@ -113,7 +113,7 @@ class PickerScreen(ModalScreen[str | None]):
         """Take the rows afresh, keeping what is known of files that were described before."""
         kv, ctx = self._settings.kv, self._settings.ctx
         known = {choice.path: choice for choice in self._models.choices if choice.place == "disk" and choice.complete}
-        here = on_disk(self._library)
+        here = on_disk(self._library.list())
         here = [known[row.path] if row.path in known and known[row.path].size == row.size else row for row in here]
         self._models.choices = [*here, *in_catalogue(here, kv, ctx, self._free), *of_backends(backend_names())]
         self._describe([choice for choice in here if not choice.complete])
@@ -221,7 +221,7 @@ class PickerScreen(ModalScreen[str | None]):
     # A download
 
     def _start(self, choice: Choice) -> None:
-        download = Download(choice, self._report)
+        download = Download(choice, self._library, self._report)
         self._models.download = download
         self._said.pop(choice.key, None)
         self._models.failed.discard(choice.key)
@@ -233,7 +233,7 @@ class PickerScreen(ModalScreen[str | None]):
 
     @work(thread=True, group="download")
     def _fetch(self, download: Download) -> None:
-        self.post_message(self.Ended(download.run(self._library)))
+        self.post_message(self.Ended(download.run()))
 
     @on(Moved)
     def _moved(self, message: Moved) -> None:
@@ -255,5 +255,5 @@ class PickerScreen(ModalScreen[str | None]):
             self._models.failed.add(key)
             self._said[key] = picker_rows.failure(outcome.error)
         else:
-            self._said[key] = Content(f"The download of {download.choice.name} was stopped; nothing of it was kept.")
+            self._said[key] = Content(f"The download of {download.choice.name} was stopped; Enter goes on with it.")
         self._show(key)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from app.errors import DownloadError, QChatError
 from app.hub.choices import Choice
-from app.hub.download import pull
+from app.hub.download import Download as Fetching
 from app.hub.library import Library, ModelEntry
-from app.hub.transfer import Transfer, TransferMeter
-from app.hub.web import Cancelled
+from app.hub.transfer import Cancelled, Transfer
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,15 @@ class Outcome:
 class Download:
     """The download of `choice`; `report` is called in its thread."""
 
-    def __init__(self, choice: Choice, report: Callable[[Transfer], None]) -> None:
+    def __init__(self, choice: Choice, library: Library, report: Callable[[Transfer], None]) -> None:
         self.choice = choice
         self.transfer: Transfer | None = None  # as it was shown last
-        self._meter = TransferMeter(report)
+        self._fetching = Fetching(choice.name, library, report)
 
-    def run(self, library: Library) -> Outcome:
-        """Fetch the model into `library`; returns when it is there, has failed or was stopped."""
+    def run(self) -> Outcome:
+        """Fetch the model; returns when it is there, has failed or was stopped."""
         try:
-            return Outcome(entry=pull(self.choice.name, library, self._meter, self._meter.notify))
+            return Outcome(entry=self._fetching.run())
         except Cancelled:
             return Outcome()
         except QChatError as error:
@@ -44,5 +43,5 @@ class Download:
             return Outcome(error=DownloadError(f"the models folder cannot be written: {error.strerror}"))
 
     def stop(self) -> None:
-        """Have `run` return soon, with nothing kept."""
-        self._meter.cancel()
+        """Have `run` return soon; what came so far is kept where it can be gone on with."""
+        self._fetching.cancel()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.content import Content
 
-from app.cli.progress import human_bytes
+from app.cli.progress import duration, human_bytes
 from app.errors import QChatError, printable
 from app.hub.choices import Choice, Place
 from app.hub.fit import Fit
@@ -151,16 +151,6 @@ def detail(choice: Choice, width: int) -> Content:
 def failure(error: QChatError) -> Content:
     """What went wrong and what to do, in two lines."""
     return Content.assemble((escaped(error.message), BAD), "\n", (escaped(error.hint or ""), DIM))
-
-
-def duration(seconds: float) -> str:
-    """42 as "42 s", 4000 as "1 h 7 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _memory_sentence(choice: Choice, fit: Fit) -> str:

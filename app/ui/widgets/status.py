@@ -19,6 +19,7 @@ class Status:
     model: str = ""
     activity: str = ""  # "loading the model 40 %", "writing"
     speed: float | None = None  # tokens a second
+    speculation: str = ""  # what it did for the last reply
     context_used: int | None = None  # tokens
     context_size: int | None = None
     not_saved: str = ""  # why saving fails
@@ -54,6 +55,8 @@ def _line(status: Status) -> Content:
         parts.append(Content.styled(escape_controls(status.activity), "$text-accent"))
     if status.speed is not None:
         parts.append(Content(f"{status.speed:.1f} tokens/s"))
+    if status.speculation:
+        parts.append(Content(status.speculation))
     if status.context_used is not None and status.context_size:
         share = 100 * status.context_used / status.context_size
         style = "$text-warning" if share >= 80 else ""

@@ -9,8 +9,7 @@ from textual.pilot import Pilot
 
 from app.errors import DownloadError
 from app.hub.library import Library
-from app.hub.transfer import Transfer, TransferMeter
-from app.hub.web import Cancelled
+from app.hub.transfer import Cancelled, Steering, Transfer
 from app.ui.screens.picker import PickerScreen
 from tests.gguf_files import write_model
 from tests.ui.screens.picker_app import PickerApp, described, until
@@ -34,11 +33,11 @@ def models(library: Library) -> Library:
 def stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pull that does nothing but end when it is no longer wanted."""
 
-    def wait(_name: str, _library: Library, meter: TransferMeter, _notify: object) -> None:
-        meter._unwanted.wait()
+    def wait(_name: str, _library: Library, steering: Steering, *_: object) -> None:
+        steering._unwanted.wait()
         raise Cancelled
 
-    monkeypatch.setattr("app.ui.screens.picker_download.pull", wait)
+    monkeypatch.setattr("app.hub.download.handle.steered_pull", wait)
 
 
 def matches(compare: Snapshot, size: tuple[int, int], *steps: Step, theme: str = "textual-dark") -> bool:
@@ -109,7 +108,7 @@ def test_a_download_that_failed(snap_compare: Snapshot, monkeypatch: pytest.Monk
     async def failed(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "failed" in pilot.app.shown)  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("app.ui.screens.picker_download.pull", refused)
+    monkeypatch.setattr("app.hub.download.handle.steered_pull", refused)
     assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), failed)
 
 

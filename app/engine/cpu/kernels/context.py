@@ -1,4 +1,4 @@
-"""What every phase of a step reads: the words of the step context, the pieces of work that threads share, a barrier."""
+"""What every phase of a step reads: the words of the step context, and the pieces of work that threads share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from app.engine.cpu.kernels.atomics import fetch_add
 from app.engine.cpu.kernels.vectors import jit, load_address, load_f32, load_i64, prefetch
-from app.engine.cpu.kernels.waiting import wait_for, wake
 from app.engine.cpu.layout import CACHE_LINE, SMALL_STEP, WORD, Ctx, Matrix, Sync
 from app.engine.formats import GGMLType
 
@@ -34,27 +33,19 @@ def layer_table(ctx: int, layer: int) -> int:
 
 
 @jit
-def barrier(ctx: int, epoch: int) -> int:
-    """Wait until every thread is here."""
-    n_threads = word(ctx, Ctx.N_THREADS)
-    if n_threads > 1:
-        arrivals = word(ctx, Ctx.SYNC) + Sync.ARRIVALS
-        target = (epoch + 1) * n_threads
-        if fetch_add(arrivals, 1) + 1 < target:
-            wait_for(arrivals, target)
-        else:
-            wake(arrivals)
-    return epoch + 1
+def counters(ctx: int, phase: int) -> int:
+    """Address of a phase's work counters."""
+    return word(ctx, Ctx.SYNC) + Sync.COUNTERS + phase * word(ctx, Ctx.N_THREADS) * CACHE_LINE
 
 
 @jit
 def take(ctx: int, phase: int, tid: int, n_pieces: int) -> int:
     """The next piece of this phase that nobody has, of the thread's own share or then of another's; else n_pieces."""
     n_threads = word(ctx, Ctx.N_THREADS)
-    counters = word(ctx, Ctx.SYNC) + Sync.COUNTERS + phase * n_threads * CACHE_LINE
+    shares = counters(ctx, phase)
     for i in range(n_threads):
         owner = (tid + i) % n_threads
-        piece = first_piece(owner, n_threads, n_pieces) + fetch_add(counters + owner * CACHE_LINE, 1)
+        piece = first_piece(owner, n_threads, n_pieces) + fetch_add(shares + owner * CACHE_LINE, 1)
         if piece < first_piece(owner + 1, n_threads, n_pieces):
             return piece
     return n_pieces

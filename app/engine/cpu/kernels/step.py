@@ -27,7 +27,6 @@ from app.engine.cpu.kernels.context import (
     activations,
     ask_for,
     ask_for_share,
-    barrier,
     cache_address,
     first_piece,
     float_word,
@@ -39,6 +38,7 @@ from app.engine.cpu.kernels.context import (
     word,
 )  # fmt: skip
 from app.engine.cpu.kernels.kv_page import store_key, store_value
+from app.engine.cpu.kernels.meeting import barrier, call_back, meet
 from app.engine.cpu.kernels.products import define_multiply
 from app.engine.cpu.kernels.step_attention import attend_large, attend_small, combine_small
 from app.engine.cpu.kernels.tiles import configure_tiles, release_tiles
@@ -48,18 +48,19 @@ from app.engine.cpu.layout import CHUNK, PHASES, SMALL_STEP, TILE_TOKENS, WIDE, 
 
 @jit
 def prepare(
-    ctx: int, tid: int, epoch: int, rows: int, first: int, count: int, n: int, norm: int, ints: bool, floats: bool
-) -> int:
+    ctx: int, tid: int, arrived: int, active: int, rows: int, first: int, count: int, n: int, norm: int, ints: bool,
+    floats: bool,
+) -> int:  # fmt: skip
     """Norm (where `norm` is not 0) and lay out rows first..first+count of the float32 matrix `rows` [tokens, n].
 
-    In a small step every thread does all rows for itself; in a large one the threads share the rows and meet.
+    In a small step every thread does all rows for itself; in a large one the `active` threads share the rows and meet.
+    Returns the arrivals at barriers.
     """
     x = activations(ctx, tid)
     row_buffer = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_ROW)
     small = word(ctx, Ctx.N_TOKENS) <= SMALL_STEP
-    n_threads = word(ctx, Ctx.N_THREADS)
     for t in range(count):
-        if not small and t // TILE_TOKENS % n_threads != tid:  # no two threads write one cache line
+        if not small and t // TILE_TOKENS % active != tid:  # no two threads write one cache line
             continue
         row = rows + (first + t) * n * 4
         if norm != 0:
@@ -69,7 +70,7 @@ def prepare(
             quantise(row, n, t, count, x[0], x[1], x[2], x[3])
         if floats:
             place_floats(row, n, t, count, x[4])
-    return epoch if small else barrier(ctx, epoch)
+    return arrived if small else barrier(ctx, arrived, active)
 
 
 @jit
@@ -122,7 +123,7 @@ def define_step(isa: InstructionSet) -> Any:
             )  # fmt: skip
 
     @jit
-    def project_heads(ctx: int, tid: int, layer: int, phase: int, epoch: int) -> int:
+    def project_heads(ctx: int, tid: int, layer: int, phase: int, arrived: int, active: int) -> int:
         """Phase 1."""
         table = layer_table(ctx, layer)
         q, k, v = word(table, Layer.Q), word(table, Layer.K), word(table, Layer.V)
@@ -140,12 +141,12 @@ def define_step(isa: InstructionSet) -> Any:
             ask_for(k, (first - n_heads) * groups)
         else:
             ask_for(v, (first - n_heads - n_kv_heads) * groups)
-        epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
+        arrived = prepare(ctx, tid, arrived, active, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
         out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT)
         while True:
             head = take(ctx, phase, tid, n_pieces)
             if head >= n_pieces:
-                return epoch
+                return arrived
             if head < n_heads:
                 multiply_groups(ctx, tid, q, head * groups, groups, n_tokens, out)
             elif head < n_heads + n_kv_heads:
@@ -171,7 +172,7 @@ def define_step(isa: InstructionSet) -> Any:
                 add_row(target, out + t * count * lanes * 4, min(count * lanes, n - first * lanes))
 
     @jit
-    def gate_and_up(ctx: int, tid: int, layer: int, phase: int, epoch: int) -> int:
+    def gate_and_up(ctx: int, tid: int, layer: int, phase: int, arrived: int, active: int) -> int:
         """Phase 4."""
         table = layer_table(ctx, layer)
         gate, up = word(table, Layer.GATE), word(table, Layer.UP)
@@ -182,12 +183,12 @@ def define_step(isa: InstructionSet) -> Any:
         n_groups, piece, n_pieces = pieces_of(gate)
         ask_for_share(ctx, tid, gate)
         ask_for_share(ctx, tid, up)
-        epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
+        arrived = prepare(ctx, tid, arrived, active, word(ctx, Ctx.RESIDUAL), 0, n_tokens, n, norm, ints, floats)
         out, out2 = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT), scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT2)
         while True:
             first = take(ctx, phase, tid, n_pieces) * piece
             if first >= n_groups:
-                return epoch
+                return arrived
             count = min(piece, n_groups - first)
             multiply_groups(ctx, tid, gate, first, count, n_tokens, out)
             multiply_groups(ctx, tid, up, first, count, n_tokens, out2)
@@ -197,22 +198,24 @@ def define_step(isa: InstructionSet) -> Any:
                 silu_times(out + row, out2 + row, rows, word(ctx, Ctx.FFN) + (t * n_ff + first * lanes) * 4)
 
     @jit
-    def lm_head(ctx: int, tid: int, phase: int, epoch: int) -> int:
+    def lm_head(ctx: int, tid: int, phase: int, arrived: int, active: int) -> int:
         """The last phase: logits of the last N_LOGITS rows."""
         matrix, rows, n = word(ctx, Ctx.HEAD), word(ctx, Ctx.N_LOGITS), word(ctx, Ctx.D_MODEL)
         if rows == 0:
-            return epoch
+            return arrived
         first_row = word(ctx, Ctx.N_TOKENS) - rows
         floats = is_float(matrix)
         norm = word(ctx, Ctx.OUTPUT_NORM)
         ask_for_share(ctx, tid, matrix)
-        epoch = prepare(ctx, tid, epoch, word(ctx, Ctx.RESIDUAL), first_row, rows, n, norm, not floats, floats)
+        arrived = prepare(
+            ctx, tid, arrived, active, word(ctx, Ctx.RESIDUAL), first_row, rows, n, norm, not floats, floats
+        )
         n_groups, piece, n_pieces = pieces_of(matrix)
         out = scratch(ctx, tid) + word(ctx, Ctx.SCRATCH_OUT)
         while True:
             first = take(ctx, phase, tid, n_pieces) * piece
             if first >= n_groups:
-                return epoch
+                return arrived
             count = min(piece, n_groups - first)
             multiply_groups(ctx, tid, matrix, first, count, rows, out)
             for t in range(rows):
@@ -226,13 +229,14 @@ def define_step(isa: InstructionSet) -> Any:
         n_tokens, sync = word(ctx, Ctx.N_TOKENS), word(ctx, Ctx.SYNC)
         small = n_tokens <= SMALL_STEP
         last = word(ctx, Ctx.N_LAYERS) * PHASES
-        epoch = types.int64(0)
-        for phase in range(word(ctx, Ctx.FIRST_PHASE), word(ctx, Ctx.END_PHASE)):
+        n_threads, end = word(ctx, Ctx.N_THREADS), word(ctx, Ctx.END_PHASE)
+        phase, arrived, active = word(ctx, Ctx.FIRST_PHASE), types.int64(0), n_threads
+        while phase < end:
             layer, kind = phase // PHASES, phase % PHASES
             if phase == last:
-                epoch = lm_head(ctx, tid, phase, epoch)
+                arrived = lm_head(ctx, tid, phase, arrived, active)
             elif kind == 0:
-                epoch = project_heads(ctx, tid, layer, phase, epoch)
+                arrived = project_heads(ctx, tid, layer, phase, arrived, active)
             elif kind == 1:
                 if small:
                     attend_small(ctx, tid, layer, phase)
@@ -243,22 +247,24 @@ def define_step(isa: InstructionSet) -> Any:
                 ask_for_share(ctx, tid, matrix)
                 rows = combine_small(ctx, tid) if small else word(ctx, Ctx.ATTENTION)
                 width, floats = word(ctx, Ctx.N_HEADS) * word(ctx, Ctx.HEAD_DIM), is_float(matrix)
-                epoch = prepare(ctx, tid, epoch, rows, 0, n_tokens, width, 0, not floats, floats)
+                arrived = prepare(ctx, tid, arrived, active, rows, 0, n_tokens, width, 0, not floats, floats)
                 project_residual(ctx, tid, matrix, phase)
             elif kind == 3:
-                epoch = gate_and_up(ctx, tid, layer, phase, epoch)
+                arrived = gate_and_up(ctx, tid, layer, phase, arrived, active)
             else:
                 matrix = word(layer_table(ctx, layer), Layer.DOWN)
                 floats = is_float(matrix)
                 rows = word(ctx, Ctx.FFN)
                 ask_for_share(ctx, tid, matrix)
-                epoch = prepare(ctx, tid, epoch, rows, 0, n_tokens, word(ctx, Ctx.D_FF), 0, not floats, floats)
+                arrived = prepare(
+                    ctx, tid, arrived, active, rows, 0, n_tokens, word(ctx, Ctx.D_FF), 0, not floats, floats
+                )
                 project_residual(ctx, tid, matrix, phase)
                 if tid == 0 and load_acquire(sync + Sync.CANCEL) != 0:
                     store_release(sync + Sync.STOPPED, 1)
-            epoch = barrier(ctx, epoch)
-            if kind == PHASES - 1 and load_acquire(sync + Sync.STOPPED) != 0:
-                return
+            phase, arrived, active = meet(ctx, tid, phase, arrived, active)
+        if tid == 0 and active < n_threads:
+            call_back(ctx, end, arrived)
 
     if not isa.tiles:
         return phases

@@ -1,0 +1,69 @@
+"""The list of files that the Hugging Face hub has of a repository, with their hashes.
+
+GET /api/models/ORG/REPO/tree/REVISION, see https://huggingface.co/docs/hub/api. Later pages are asked for at the same
+server whatever host their link names: a mirror often repeats the link of the original.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from app.errors import DownloadError
+from app.hub.download.failures import Failure
+from app.hub.download.identity import sha256_in
+from app.hub.download.transport import Address, Transport
+
+MAX_PAGES = 20
+MAX_BYTES = 8 << 20  # of one page
+_NEXT = re.compile(r'<([^>]*)>;[^,]*rel="?next"?')
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One file: its path in the repository, bytes, and hash where the hub knows it."""
+
+    path: str
+    size: int
+    sha256: str | None
+
+
+def find(transport: Transport, address: Address) -> HubFile | None:
+    """The entry of the file at `address`; None where the hub lists none. Raises Failure."""
+    wanted = unquote(_pieces(address)[2])
+    return next((file for file in list_files(transport, address) if file.path == wanted), None)
+
+
+def list_files(transport: Transport, address: Address) -> Iterator[HubFile]:
+    """The files of the repository of `address`. Raises Failure."""
+    base, revision, _ = _pieces(address)
+    query = "recursive=true"
+    for _ in range(MAX_PAGES):
+        with transport.get(Address(f"{base}/tree/{revision}?{query}", address.token, address.repo)) as answer:
+            body = answer.text(MAX_BYTES) if answer.status == 200 else b""
+            link = _NEXT.search(answer.headers.get("link", ""))
+        yield from _files(body, answer.host)
+        if link is None:
+            return
+        query = urlsplit(link[1]).query
+
+
+def _pieces(address: Address) -> tuple[str, str, str]:
+    """(URL of the repository in the API, revision, path of the file) of .../ORG/REPO/resolve/REVISION/PATH."""
+    repository, _, rest = address.url.partition("/resolve/")
+    revision, _, path = rest.partition("/")
+    server = repository.removesuffix(f"/{address.repo}")
+    return f"{server}/api/models/{address.repo}", revision, urlsplit(path).path
+
+
+def _files(body: bytes, host: str) -> Iterator[HubFile]:
+    try:
+        for entry in json.loads(body):
+            if entry.get("type") == "file":
+                lfs = entry.get("lfs") or {}
+                yield HubFile(str(entry["path"]), int(entry["size"]), sha256_in(lfs.get("oid")))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Failure(DownloadError(f"{host} gives no list of files that can be read"), lasting=True) from error

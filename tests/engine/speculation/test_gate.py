@@ -1,0 +1,168 @@
+"""The gate: costs and acceptance are learnt from steps, and a draft is made where it gains and nowhere else."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from app.engine.speculation.automaton import Draft
+from app.engine.speculation.gate import Acceptance, Governor, StepCosts, worthwhile
+from app.engine.speculation.speculator import PLAIN_EVERY, Speculator
+
+PLAIN_S = 0.01
+
+
+def costs_of(per_row: float) -> StepCosts:
+    """A machine where each row after the first takes `per_row` of a plain step."""
+    costs = StepCosts()
+    for _ in range(40):
+        for rows in (1, 2, 4, 8):
+            costs.record(rows, PLAIN_S * (1 + per_row * (rows - 1)))
+    return costs
+
+
+def taught(right: bool, match: int = 3) -> Acceptance:
+    acceptance = Acceptance()
+    for _ in range(200):
+        for i in range(7):
+            acceptance.record(match + i, 1.0, right)
+    return acceptance
+
+
+def draft(share: float = 1.0) -> Draft:
+    return Draft(3, tuple(range(7)), (share,) * 7)
+
+
+def test_costs_are_those_that_were_measured_and_lie_between_their_neighbours() -> None:
+    costs = costs_of(0.2)
+    assert costs.ratio(1) == 1.0
+    assert costs.ratio(4) == pytest.approx(1.6, rel=0.01)
+    assert costs.ratio(6) == pytest.approx((costs.ratio(4) + costs.ratio(8)) / 2)
+    slower = costs_of(0.2)
+    for rows in [1] * 9 + [4] * 9:  # the whole machine became slower: the ratios stay
+        slower.record(rows, 2 * PLAIN_S * (1 + 0.2 * (rows - 1)))
+    assert slower.ratio(4) == pytest.approx(1.6, rel=0.01)
+
+
+def test_one_unlucky_measurement_is_forgotten() -> None:
+    costs = costs_of(0.1)
+    before = costs.ratio(8)
+    costs.record(8, 100 * PLAIN_S)
+    assert before < costs.ratio(8) < 5  # and is not believed in full
+    for _ in range(3000):
+        costs.forget()
+    assert costs.ratio(8) == pytest.approx(1.42, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("right", "per_row", "share", "wanted"),
+    [
+        (True, 0.05, 1.0, 7),  # all are right and rows are cheap
+        (False, 0.05, 1.0, 0),
+        (True, 1.5, 1.0, 0),  # a row costs more than a step
+        (True, 0.05, 0.01, 0),  # this was hardly ever what followed
+    ],
+)
+def test_as_many_guesses_as_pay(right: bool, per_row: float, share: float, wanted: int) -> None:
+    assert worthwhile(draft(share), taught(right), costs_of(per_row)) == wanted
+
+
+def test_uncertain_guesses_are_few() -> None:
+    acceptance = Acceptance()
+    for i in range(400):
+        acceptance.record(3, 1.0, i % 2 == 0)
+        acceptance.record(5, 1.0, i % 2 == 0)
+    assert 1 <= worthwhile(draft(), acceptance, costs_of(0.12)) <= 3
+
+
+def test_a_gain_under_three_in_a_hundred_is_none() -> None:
+    acceptance = Acceptance()
+    for i in range(1000):
+        acceptance.record(3, 1.0, i % 8 == 0)
+    one = Draft(3, (1,), (1.0,))
+    expected = 1 + acceptance.rate(3, 1.0)
+    assert worthwhile(one, acceptance, costs_of(expected / 1.02 - 1)) == 0
+    assert worthwhile(one, acceptance, costs_of(expected / 1.04 - 1)) == 1
+
+
+def test_losing_steps_park_it_for_ever_longer_and_a_win_ends_that() -> None:
+    governor = Governor()
+
+    def lose() -> int:
+        while governor.allows():
+            governor.record(1, 1.5)
+        parked = 1
+        while not governor.allows():
+            parked += 1
+        return parked
+
+    assert [lose() for _ in range(5)] == [32, 64, 128, 256, 256]
+    for _ in range(20):
+        governor.record(3, 1.5)
+        assert governor.allows()
+    assert lose() == 32
+
+
+def run(speculator: Speculator, sequence: array[int], text: list[int], per_row: float) -> list[int]:
+    """Answer with `text` on a machine that takes `per_row`; how many guesses each step checked."""
+    drafted, speculated = [], list(text)
+    while speculated:
+        guesses = list(speculator.propose(sequence, 7, frozenset()))
+        right = next((i for i, (a, b) in enumerate(zip(guesses, speculated, strict=False)) if a != b), len(guesses))
+        drawn, speculated = speculated[: right + 1], speculated[right + 1 :]
+        speculator.record(drawn, len(guesses), PLAIN_S * (1 + per_row * len(guesses)))
+        sequence.extend(drawn)
+        drafted.append(len(guesses))
+    return drafted
+
+
+def test_quoting_is_guessed_and_prose_is_not() -> None:
+    document = array("q", range(100, 400))
+    speculator = Speculator()
+    sequence = document[:]
+    speculator.start(sequence)
+    quoting = run(speculator, sequence, list(range(100, 400)), 0.06)
+    assert len(quoting) < 70
+    prose = run(speculator, sequence, [i * i % 997 + 1000 for i in range(300)], 0.06)
+    assert sum(prose) < 20
+
+
+def test_a_machine_where_rows_are_dear_loses_next_to_nothing() -> None:
+    text = [1, 2, 3, 4, 5, 6, 7, 8, 9] * 60
+    speculator, sequence = Speculator(), array("q", text)
+    speculator.start(sequence)
+    drafted = run(speculator, sequence, text, 1.2)
+    cost = sum(1 + 1.2 * guesses for guesses in drafted)
+    assert len(text) / cost > 0.95
+
+
+def test_plain_steps_come_now_and_then() -> None:
+    speculator, sequence = Speculator(), array("q", [1, 2, 3] * 30)
+    speculator.start(sequence)
+    drafted = run(speculator, sequence, [1, 2, 3] * 500, 0.06)
+    assert drafted[2:].count(0) == len(drafted[2:]) // (PLAIN_EVERY + 1)
+
+
+def test_no_guess_is_an_end_or_behind_one() -> None:
+    sequence = array("q", [5, 6, 7, 8, 9] * 4 + [5, 6])
+    speculator = Speculator()
+    speculator.start(sequence)
+    for _ in range(2):
+        speculator.propose(sequence, 7, frozenset())
+        speculator.record([7], 0, PLAIN_S)
+    assert tuple(speculator.propose(sequence, 7, frozenset({9}))) == (7, 8)
+    assert tuple(speculator.propose(sequence, 2, frozenset())) == (7, 8)
+    assert tuple(speculator.propose(sequence, 0, frozenset())) == ()
+    assert tuple(speculator.propose(sequence, -1, frozenset())) == ()
+
+
+def test_another_prompt_cuts_back_what_is_known() -> None:
+    speculator = Speculator()
+    speculator.start(array("q", [1, 2, 3, 4, 5, 6]))
+    sequence = array("q", [1, 2, 3, 9, 1, 2, 3])
+    speculator.start(sequence)
+    for _ in range(2):
+        speculator.propose(sequence, 7, frozenset())
+        speculator.record([0], 0, PLAIN_S)
+    assert speculator.propose(sequence, 7, frozenset())[:1] == (9,)
