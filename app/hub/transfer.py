@@ -32,7 +32,7 @@ class Cancelled(Exception):  # noqa: N818 - what a person chose, not an error
 class Transfer:
     """How far a pull is. Bytes and bytes a second; None where it is not known."""
 
-    stage: str  # "waiting", "connecting", "downloading", "retrying", "paused", "verifying", "joining", "unpacking" ..
+    stage: str  # "waiting", "connecting", "downloading", "retrying", "paused", "verifying", "unpacking" ..
     done: int  # bytes, of all parts of the model together
     total: int | None
     speed: float | None = None

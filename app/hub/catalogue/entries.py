@@ -48,10 +48,10 @@ class CatalogueEntry:
 
     @property
     def file_name(self) -> str:
-        """The name of the file in the models folder once it is fetched."""
+        """What the model is called as a file; its parts, if it has some, are called after it."""
         name = unquote(self.source.rpartition("/")[2])
         part = PartName.read(name)
-        return name if part is None else f"{part.stem}{part.suffix}"  # the parts are joined
+        return name if part is None else f"{part.stem}{part.suffix}"  # what the parts are together
 
     @property
     def origin(self) -> str:

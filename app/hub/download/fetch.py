@@ -37,19 +37,28 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A file to fetch into `part`, for the model whose file gets the name `model`. `sha256` from the catalogue."""
+    """A file to fetch into `part`: that of the model `model`, or the file `number`, from 0, of its `count` files.
+
+    `source` is how a person wrote it; `sha256` is the catalogue's.
+    """
 
     address: Address
     part: Path
     model: str
     source: str
     sha256: str | None = None
-    note: str = ""  # which part of the model it is, for a person
+    number: int = 0
+    count: int = 1
 
     @property
     def name(self) -> str:
         """For a person."""
         return printable(self.part.name.removesuffix(".part"))
+
+    @property
+    def note(self) -> str:
+        """Which file of the model it is, for a person; nothing where there is one."""
+        return f"part {self.number + 1} of {self.count}" if self.count > 1 else ""
 
 
 class FileDownload:

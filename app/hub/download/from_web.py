@@ -1,14 +1,13 @@
-"""A model behind URLs becomes one complete part: its files are fetched one after another and joined if there are more.
+"""The files of a model behind URLs become complete parts: one file, or those of a split model one after another.
 
-All servers are asked first, so that the room for everything is known to be there before anything comes.
+All of them are asked about first, so that the room for everything is known to be there before anything comes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
-from app.errors import printable
 from app.hub.download.check import check_model
 from app.hub.download.connection import Session
 from app.hub.download.fetch import FileDownload, Wanted
@@ -18,67 +17,75 @@ from app.hub.download.options import Options
 from app.hub.download.part import remove
 from app.hub.download.space import check_room
 from app.hub.download.transport import Address, Transport
-from app.hub.join import join_parts
 from app.hub.source import WebSource
 from app.hub.transfer import Notify, Steering
 
 
-def fetch_model(
-    source: WebSource, said: str, target: Path, steering: Steering, notify: Notify, options: Options
+def fetch_files(
+    source: WebSource,
+    names: Sequence[str],
+    said: str,
+    incoming: Path,
+    steering: Steering,
+    notify: Notify,
+    options: Options,
 ) -> None:
-    """Fetch `source`, which a person wrote as `said`, into the part `target`. Raises DownloadError, ModelFileError."""
+    """Fetch those files of `source` that have one of `names`, each into a part in the folder `incoming`.
+
+    `said` is how a person wrote the source. Raises DownloadError, and ModelFileError for what is no model.
+    """
     transport = Transport(options.patience)
     try:
         limit = SpeedLimit(options.bytes_per_s, options.clock)
         session = Session(transport, options, limit, steering, notify)
-        wanted = _files(source, said, target)
+        wanted = [each for each in _files(source, said, incoming) if each.part.name.removesuffix(PART) in names]
         files = [FileDownload(each, session) for each in wanted]
         for file in files:
             file.ask()
-        _prepare(files, target)
+        _prepare(files, incoming)
         for each, file in zip(wanted, files, strict=True):
             sha256 = file.receive()
-            _check(each.part)
+            _check(each)
             notify(_verdict(each, sha256))
     finally:
         transport.close()
-    if len(wanted) > 1:
-        _join([each.part for each in wanted], target, steering)
 
 
-def _files(source: WebSource, said: str, target: Path) -> list[Wanted]:
+def _files(source: WebSource, said: str, incoming: Path) -> list[Wanted]:
     count = len(source.urls)
-    wanted = []
-    for number, url in enumerate(source.urls):
-        name = unquote(url.partition("?")[0].rpartition("/")[2])
-        part = target if count == 1 else target.with_name(name + PART)
-        address = Address(url, source.token, source.repo)
-        sha256 = source.sha256 or None if count == 1 else None
-        note = f"part {number + 1} of {count}" if count > 1 else ""
-        wanted.append(Wanted(address, part, source.file_name, said, sha256, note))
-    return wanted
+    return [
+        Wanted(
+            address=Address(url, source.token, source.repo),
+            part=incoming / (name + PART),
+            model=source.file_name,
+            source=said,
+            sha256=source.sha256 or None if count == 1 else None,
+            number=number,
+            count=count,
+        )
+        for number, (url, name) in enumerate(zip(source.urls, source.names, strict=True))
+    ]
 
 
-def _prepare(files: list[FileDownload], target: Path) -> None:
-    """Tell the files of one another, and make sure that there is room for all of them and for what is made of them."""
+def _prepare(files: list[FileDownload], incoming: Path) -> None:
+    """Tell the files of one another, and make sure that there is room for all of them."""
     sizes = [file.size for file in files]
     known = [size for size in sizes if size is not None]
     whole = sum(known) if len(known) == len(sizes) else None
-    before: int = 0
+    before = 0
     for file, size in zip(files, sizes, strict=True):
         file.before, file.whole = before, whole
         before += size or 0
-    if whole is not None and len(files) > 1:
-        here = sum(file.here for file in files)
-        check_room(target.parent, 2 * whole - here)
+    if whole is not None:
+        check_room(incoming, whole - sum(file.here for file in files))
 
 
-def _check(part: Path) -> None:
+def _check(wanted: Wanted) -> None:
     """Raises, with nothing kept, unless the part is a model."""
     try:
-        check_model(part)
+        check_model(wanted.part, wanted.number, wanted.count)
     except Exception:
-        remove(part)
+        remove(wanted.part)
         raise
 
 
@@ -86,13 +93,4 @@ def _verdict(wanted: Wanted, sha256: str | None) -> str:
     if sha256 is None:
         host = wanted.address.host
         return f"{wanted.name}: {host} tells no sha256, so only its size and its structure were checked"
-    return f"{wanted.name}: verified, sha256 {printable(sha256)}"
-
-
-def _join(parts: list[Path], target: Path, steering: Steering) -> None:
-    remove(target)
-    try:
-        join_parts(parts, target, steering)
-    except BaseException:
-        remove(target)
-        raise
+    return f"{wanted.name}: verified, sha256 {sha256}"

