@@ -21,8 +21,9 @@ SOON_TIRED = Patience(connect_s=120, stall_s=0.3)
 
 @dataclass
 class SkippingClock:
-    """Real time, but for sleeping, which is over at once and is remembered."""
+    """Real time, but for sleeping, which is over at once and is remembered; with `real` that is real too."""
 
+    real: bool = False
     skipped: float = 0.0
     slept: list[float] = field(default_factory=list)
 
@@ -34,7 +35,10 @@ class SkippingClock:
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        self.skipped += seconds
+        if self.real:
+            time.sleep(seconds)
+        else:
+            self.skipped += seconds
 
     def clock(self) -> Clock:
         return Clock(self.now, self.wall, self.sleep)
