@@ -11,7 +11,7 @@ class Usage:
     """None is not known, which is never the same as 0.
 
     prompt_tokens, reused_tokens      the prompt, and how much of it was in a cache already
-    generated_tokens                  tokens of the reply, without the one that stopped it
+    generated_tokens                  tokens of the reply, without the one that stopped it, which a server may count
     drafted_tokens, accepted_tokens   guesses of speculation, and how many of them were right
     decode_steps, plain_steps         steps after the prompt, and those that checked no guess
     prefill_s                         reading the rest of the prompt and drawing the first token

@@ -103,6 +103,7 @@ class Reply:
         if isinstance(content, str):
             self._out.push(self._apart.answer(well_formed(content)))
         for call in calls if isinstance(calls, list) else ():
+            self._apart.called()
             self._out.push(_written(call))
 
     def _think(self, text: str) -> None:

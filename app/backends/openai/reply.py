@@ -99,11 +99,14 @@ class Reply:
         """Hand out what was held back."""
         self._think(self._apart.think(self._thinking.flush()))
         self._out.push(self._apart.answer(self._answer.flush()))
+        calls = self._calls.texts()
+        if calls:
+            self._apart.called()
         thinking, answer = self._apart.flush()
         self._think(thinking)
         self._out.push(answer)
-        for text in self._calls.texts():
-            self._out.push(text)
+        for call in calls:
+            self._out.push(call)
         self._calls = CallAssembler()
         self._out.flush()
 

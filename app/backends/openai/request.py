@@ -125,14 +125,19 @@ def _overflow(failure: Failure) -> ContextOverflowError:
 
 
 def _messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Without thinking, which no server wants back; calls get ids, and their arguments are text in this protocol."""
+    """As servers want them: calls get ids, and their arguments are text. Thinking before the last question is left out;
+    what was thought since, before a call of a tool, belongs to the reply that goes on.
+    """
+    last_question = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=-1)
     sent = []
     numbered = 0
     waiting: list[str] = []  # ids of calls whose results are still to come
-    for message in messages:
-        written = {name: value for name, value in message.items() if name != "reasoning_content"}
+    for i, message in enumerate(messages):
+        written = dict(message)
+        if i < last_question:
+            written.pop("reasoning_content", None)
         if calls := message.get("tool_calls"):
-            written["tool_calls"] = [_call(call, f"call_{numbered + i}") for i, call in enumerate(calls)]
+            written["tool_calls"] = [_call(call, f"call_{n}") for n, call in enumerate(calls, numbered)]
             waiting = [call["id"] for call in written["tool_calls"]]
             numbered += len(calls)
         elif message.get("role") == "tool" and "tool_call_id" not in message and waiting:

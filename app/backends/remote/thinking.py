@@ -45,8 +45,12 @@ class ThinkingApart:
             self._answering, self._front, self._newlines = True, "", ""
         return begins
 
+    def called(self) -> None:
+        """A call follows: newlines between the thinking and its tag belong to the tag."""
+        self._newlines = ""
+
     def flush(self) -> tuple[str, str]:
         """The end of the reply: the rest of the thinking, and of the answer."""
         front, self._front = self._front.lstrip("\n"), ""
         newlines, self._newlines = self._newlines, ""
-        return newlines if not front and not self._answering else "", front
+        return "" if front or self._answering else newlines, front

@@ -87,6 +87,12 @@ def test_what_is_no_call_is_shown_as_text_with_a_notice(arguments: str) -> None:
     assert "not a tool call" in found.notices
 
 
+def test_newlines_between_thinking_and_a_call_belong_to_neither() -> None:
+    thought, called = delta(reasoning="hm\n"), delta(tool_calls=[call("f", '{"a":1}', index=0)])
+    found = read_documents(thought, delta(content="\n\n"), called, delta(finish_reason="tool_calls"))
+    assert (found.thinking, found.answer, found.calls) == ("hm", "", [TWO[0]])
+
+
 def test_calls_come_after_the_answer_and_as_text_of_the_model_too() -> None:
     text = '<tool_call>\n{"name": "g", "arguments": {"b": [2]}}\n</tool_call>'
     assert read_documents(delta(content=f"Well: {text}"), delta(finish_reason="stop")).calls == [TWO[1]]

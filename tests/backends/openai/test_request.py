@@ -50,18 +50,20 @@ def test_everything_that_can_be_asked() -> None:
     }
 
 
-def test_a_conversation_has_no_thinking_and_its_calls_have_ids() -> None:
+def test_a_conversation_has_no_old_thinking_and_its_calls_have_ids() -> None:
     call = {"type": "function", "function": {"name": "f", "arguments": {"a": "é"}}}
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": "q"},
         {"role": "assistant", "content": "", "reasoning_content": "secret thought", "tool_calls": [call, call]},
         {"role": "tool", "content": "1"},
         {"role": "tool", "content": "2"},
-        {"role": "assistant", "content": "a", "tool_calls": [call]},
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "a", "reasoning_content": "still at it", "tool_calls": [call]},
         {"role": "tool", "content": "3"},
     ]
     sent = request_body(replace(REQUEST, messages=messages), "m", {})["messages"]
     assert "secret thought" not in json.dumps(sent)
+    assert sent[5]["reasoning_content"] == "still at it"  # of the reply that goes on
     assert [each["id"] for message in sent for each in message.get("tool_calls", ())] == ["call_0", "call_1", "call_2"]
     assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ["call_0", "call_1", "call_2"]
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == '{"a": "é"}'
