@@ -5,8 +5,9 @@ The engine is imported when it is measured, so that help and completion stay ins
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,12 @@ from app.cli.progress import ProgressLine
 from app.cli.terminal import write_json
 from app.hub import ensure_model, library_of_this_machine
 from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from app.engine.model import LoadedModel
+    from app.engine.speculation_benchmark import TaskSpeeds
+
+SPEC_TOKENS = 128  # the most in a reply to a task
 
 ROWS = (
     ("model", "model", "{}"),
@@ -43,6 +50,9 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
 
     MODEL is named as in `ask -m`. Decoding reads every weight once a token, so its limit is the speed of reading
     memory; both are measured in turn, and the share of the limit that was reached is shown.
+
+    With --spec, everyday tasks are answered plainly and with speculation as well, and both speeds are shown: some
+    minutes, for a model that has a chat template.
     """
     from app.engine.benchmark import measure  # noqa: PLC0415
     from app.engine.model import load_configured  # noqa: PLC0415
@@ -54,8 +64,13 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
     with ProgressLine() as progress:
         path = ensure_model(settings.model, library, progress, progress.say)
         loaded = load_configured(settings, path, notify=progress.say)
+
+        def tell(what: str) -> None:
+            progress(what, 0, None)
+
         try:
-            measured = measure(loaded, repetitions, lambda what: progress(what, 0, None))
+            measured = measure(loaded, repetitions, tell)
+            tasks = _speculation(loaded, repetitions, tell) if ctx.params["speculation"] else None
         finally:
             loaded.close()
     facts = {
@@ -66,10 +81,37 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
         "notes": loaded.notes,
         **asdict(measured),
     }
+    if tasks is not None:
+        facts["speculation"] = [asdict(task) for task in tasks]
     if as_json:
         write_json(facts)
         return
     for key, label, form in ROWS:
         click.echo(f"{label:<16}{form.format(facts[key])}")
+    for task in tasks or ():
+        same = "" if task.identical else "; OTHER TOKENS THAN WITHOUT IT"
+        click.echo(
+            f"{task.task:<16}{task.plain_tok_s:.1f} tokens/s, with speculation {task.spec_tok_s:.1f}, "
+            f"{task.ratio:.2f} times; {task.tokens_per_step:.1f} tokens a step{same}"
+        )
     for note in loaded.notes:
         click.echo(f"note: {note}")
+
+
+def _speculation(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -> Sequence[TaskSpeeds]:
+    """Every task in turn, greedy. Raises TemplateError for a model without a chat template."""
+    from app.backends.prompting import Prompter  # noqa: PLC0415
+    from app.cli.bench_tasks import TASKS  # noqa: PLC0415
+    from app.engine.sampling import SamplingParams  # noqa: PLC0415
+    from app.engine.speculation_benchmark import compare  # noqa: PLC0415
+    from app.templates.render import Conversation  # noqa: PLC0415
+
+    prompter, greedy = Prompter(model.metadata, model.tokenizer), SamplingParams(temperature=0)
+    try:
+        prompts = [(task.name, prompter.chat(Conversation(task.messages)).ids) for task in TASKS]
+    finally:
+        prompter.close()
+    return [
+        compare(model, name, ids, tokens=SPEC_TOKENS, repetitions=repetitions, sampling=greedy, tell=tell)
+        for name, ids in prompts
+    ]
