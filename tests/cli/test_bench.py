@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import run
+from app.cli import bench as bench_command
+from app.cli import bench_tasks, run
 from app.engine.cpu import isa
 from app.engine.cpu.isa import INSTRUCTION_SETS
 from tests.gguf_files import write_model
@@ -52,3 +53,20 @@ def test_a_context_too_short_for_the_prompt_is_refused(tmp_path: Path, capsys: p
     model = write_model(tmp_path / "short.gguf", context_length=256)
     assert run(["bench", str(model)]) == 2
     assert "512" in capsys.readouterr().err
+
+
+def test_speculation_is_measured_task_by_task(
+    tiny_qwen3_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_tasks, "TASKS", [bench_tasks.TASKS[0], bench_tasks.TASKS[4]])
+    monkeypatch.setattr(bench_command, "SPEC_TOKENS", 24)
+    command = ["bench", str(tiny_qwen3_path), "--threads", "1", "--repetitions", "1", "--spec"]
+    assert run([*command, "--json"]) == 0
+    tasks = json.loads(capsys.readouterr().out)["speculation"]
+    assert [task["task"] for task in tasks] == ["prose", "list to JSON"]
+    for task in tasks:
+        assert task["identical"] is True
+        assert task["ratio"] == pytest.approx(task["spec_tok_s"] / task["plain_tok_s"])  # of the one pair
+        assert task["tokens_per_step"] >= 1 and task["drafted"] >= task["accepted"] >= 0
+    assert run(command) == 0
+    assert re.search(r"^prose +[\d.]+ tokens/s, with speculation [\d.]+, ", capsys.readouterr().out, re.MULTILINE)
