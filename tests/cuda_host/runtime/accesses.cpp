@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "findings.h"
-#include "happens_before.h"
 #include "memory.h"
+#include "races.h"
 #include "state.h"
 
 namespace cuda_host {
@@ -51,36 +51,36 @@ Allocation* check_bounds(const char* address, size_t bytes, const char* what, co
   return owner;
 }
 
-void access_shared(const char* address, size_t bytes, bool write, const Caller& caller) {
-  const char* what = write ? "write" : "read";
-  check_dynamic_bounds(address, bytes, what, caller);
-  Block& block = *running()->block;
-  const size_t offset = size_t(address - launch.shared.start), owned = owned_offset(address);
-  Cell* cells = &block.cells[owned];
-  for (size_t i = 0; i < bytes; i++) {
-    if (block.in_flight[owned + i])
-      fail_for(caller, "async-copy", bytes_at(what, bytes, offset, nullptr) + ", which cp.async has yet to fill");
-    if (!write && !cells[i].write.segment && !cells[i].atomic.segment)
-      fail_for(caller, "uninitialised", bytes_at(what, bytes, offset + i, nullptr) + ", which has no value");
-  }
-  record(cells, bytes, write, caller.offset(), nullptr, offset);
+void check_has_value(const uint8_t* written, const Bytes& bytes, const char* what, const Caller& caller) {
+  const void* missing = memchr(written, 0, bytes.count);
+  if (!missing) return;
+  const size_t byte = bytes.offset + size_t(static_cast<const uint8_t*>(missing) - written);
+  fail_for(caller, "uninitialised", bytes_at(what, bytes.count, byte, bytes.owner) + ", which has no value");
 }
 
-void access_global(const char* address, size_t bytes, bool write, const Caller& caller) {
+void access_shared(const char* address, size_t count, bool write, const Caller& caller) {
   const char* what = write ? "write" : "read";
-  Allocation* owner = check_bounds(address, bytes, what, caller);
-  if (!owner) return;
+  check_dynamic_bounds(address, count, what, caller);
+  Block& block = *running()->block;
+  const size_t first = owned_offset(address);
+  const Bytes bytes{block.words.data(), first, nullptr, size_t(address - launch.shared.start), count};
+  if (memchr(&block.in_flight[first], 1, count))
+    fail_for(caller, "async-copy", bytes_at(what, count, bytes.offset, nullptr) + ", which cp.async has yet to fill");
+  if (write) memset(&block.written[first], 1, count);
+  else check_has_value(&block.written[first], bytes, what, caller);
+  record(bytes, write, caller.offset());
+}
+
+void access_global(const char* address, size_t count, bool write, const Caller& caller) {
+  const char* what = write ? "write" : "read";
+  Allocation* owner = check_bounds(address, count, what, caller);
+  if (!owner || (write && owner->read_only)) return;  // the access itself will fault
+  if (!owner->words) make_words(*owner);
   const size_t offset = size_t(address - owner->start);
-  if (write) {
-    if (owner->read_only) return;  // the store itself will fault
-    memset(owner->written + offset, 1, bytes);
-  } else if (const void* missing = memchr(owner->written + offset, 0, bytes)) {
-    const size_t byte = size_t(static_cast<const uint8_t*>(missing) - owner->written);
-    fail_for(caller, "uninitialised", bytes_at(what, bytes, byte, owner) + ", which has no value");
-  }
-  if (owner->read_only) return;
-  if (!owner->cells) make_cells(*owner);
-  record(owner->cells + offset, bytes, write, caller.offset(), owner, offset);
+  const Bytes bytes{owner->words, offset, owner, offset, count};
+  if (write) memset(owner->written + offset, 1, count);
+  else check_has_value(owner->written + offset, bytes, what, caller);
+  if (!owner->read_only) record(bytes, write, caller.offset());
 }
 
 inline void access(const void* memory, size_t bytes, bool write, const Caller& caller) {
@@ -110,15 +110,16 @@ void use_atomically(const volatile void* memory, size_t bytes, AtomicUse use, Or
   if (shared) check_dynamic_bounds(address, bytes, "atomic", caller);
   else if (!(owner = check_bounds(address, bytes, "atomic", caller)) || owner->read_only) return;
   if (!launch.instrumented) return;
+  if (owner && !owner->words) make_words(*owner);
+  Block& block = *running()->block;
   const size_t offset = size_t(address - (shared ? launch.shared.start : owner->start));
-  if (owner && !owner->cells) make_cells(*owner);
-  Cell* cells = shared ? &running()->block->cells[owned_offset(address)] : owner->cells + offset;
-  const bool has_value = shared ? cells->write.segment || cells->atomic.segment : owner->written[offset] != 0;
-  if (use != AtomicUse::store && !has_value)
-    fail_for(caller, "uninitialised", bytes_at("atomic", bytes, offset, owner) + ", which has no value");
+  const size_t first = shared ? owned_offset(address) : offset;
+  uint8_t* written = shared ? &block.written[first] : owner->written + first;
+  const Bytes touched{shared ? block.words.data() : owner->words, first, owner, offset, bytes};
+  if (use == AtomicUse::store) memset(written, 1, bytes);
+  else check_has_value(written, touched, "atomic", caller);
   exchange_knowledge(uintptr_t(address), use, order);
-  record_atomic(cells, bytes, use, caller.offset(), owner, offset);
-  if (owner && use != AtomicUse::load) memset(owner->written + offset, 1, bytes);
+  record_atomic(touched, use, caller.offset());
 }
 
 }  // namespace
@@ -141,12 +142,11 @@ void read_only_load(const void* memory, size_t bytes, Place here) {
   const char* address = static_cast<const char*>(memory);
   const Caller caller{uintptr_t(__builtin_return_address(0)), here};
   const Allocation* owner = check_bounds(address, bytes, "read", caller);
-  if (!owner || !owner->cells) return;
+  if (!owner || !owner->words) return;
   const size_t offset = size_t(address - owner->start);
-  for (size_t i = 0; i < bytes; i++)
-    if (written_in_this_launch(owner->cells[offset + i]))
-      fail_for(caller, "read-only-load", bytes_at("__ldg", bytes, offset, owner) +
-               ", which this launch has written: the read-only cache may hold the old value");
+  if (written_in_this_launch({owner->words, offset, owner, offset, bytes}))
+    fail_for(caller, "read-only-load", bytes_at("__ldg", bytes, offset, owner) +
+             ", which this launch has written: the read-only cache may hold the old value");
 }
 
 void begin_arrival(char* shared, size_t bytes, Place here) {

@@ -1,11 +1,13 @@
 // The runtime as one translation unit, which compiles faster than its parts.
 #include "findings.cpp"
+#include "signals.cpp"
 #include "memory.cpp"
 #include "fibers.cpp"
 #include "shared_memory.cpp"
 #include "schedule.cpp"
 #include "meetings.cpp"
 #include "happens_before.cpp"
+#include "races.cpp"
 #include "accesses.cpp"
 #include "async_copy.cpp"
 #include "undefined.cpp"

@@ -12,6 +12,9 @@ namespace cuda_host {
 extern Finding finding;
 extern sigjmp_buf host;  // where a launch goes on after a finding
 
+[[noreturn]] void end_launch(const char* kind, Place here, const char* format, va_list arguments);
+void record_stack(const Thread& thread, uintptr_t pc, uintptr_t frame);  // pc: 0 where the frame tells all
+
 // While it lives, memory faults and clock ticks of this system thread belong to the launch.
 class SignalsOfLaunch {
  public:

@@ -4,7 +4,6 @@
 #include <map>
 #include <vector>
 
-#include "memory.h"
 #include "state.h"
 
 namespace cuda_host {
@@ -64,7 +63,12 @@ uint32_t warp_of(uint32_t thread) {
   return block_of(thread) * clocks.warps + thread % clocks.threads / warpSize;
 }
 
-uint32_t segment_of(uint32_t number) {
+const Segment& segment(const Access& access) { return clocks.segments[access.segment - clocks.first_segment]; }
+
+}  // namespace
+
+uint32_t segment_of_running() {
+  const uint32_t number = number_of(*running());
   ThreadClock& clock = clocks.thread[number];
   if (!clock.segment) {
     clocks.segments.push_back({number, clocks.block_epoch[block_of(number)], clocks.warp_epoch[warp_of(number)],
@@ -75,11 +79,12 @@ uint32_t segment_of(uint32_t number) {
   return clock.segment;
 }
 
-const Segment& segment(const Access& access) { return clocks.segments[access.segment - clocks.first_segment]; }
+bool in_this_launch(const Access& access) { return access.segment >= clocks.first_segment; }
 
-bool ordered(const Access& access, uint32_t me) {
-  if (access.segment < clocks.first_segment) return true;  // never, or an earlier launch
+bool ordered(const Access& access) {
+  if (!in_this_launch(access)) return true;
   const Segment& past = segment(access);
+  const uint32_t me = number_of(*running());
   if (past.thread == me && access.spread == one_thread) return true;
   const uint32_t block = block_of(past.thread), warp = warp_of(past.thread), my_block = block_of(me);
   if (block == my_block) {
@@ -89,47 +94,27 @@ bool ordered(const Access& access, uint32_t me) {
   return clocks.block_known[my_block].covers(past, block, warp) || clocks.thread[me].known.covers(past, block, warp);
 }
 
-// `slot` keeps the latest of several accesses that may be concurrent, and how far they spread.
-void keep(Access& slot, const Access& access, uint32_t me) {
-  if (slot.segment == access.segment) {
-    slot.pc = access.pc;
-    return;
-  }
-  Access merged = access;
-  if (!ordered(slot, me) && block_of(segment(slot).thread) == block_of(me)) {
-    merged.spread = warp_of(segment(slot).thread) == warp_of(me) ? within_warp : within_block;
-    if (slot.spread > merged.spread) merged.spread = slot.spread;
-  }
-  slot = merged;
+bool of_my_block(const Access& access) {
+  return in_this_launch(access) && block_of(segment(access).thread) == running()->block->linear;
 }
 
-void keep_read(Cell& cell, const Access& access, uint32_t me) {
-  Access* free = nullptr;
-  for (Access& read : cell.reads) {
-    if (read.segment == access.segment) return;
-    if (read.segment >= clocks.first_segment && block_of(segment(read).thread) == block_of(me))
-      return keep(read, access, me);
-    if (!free && ordered(read, me)) free = &read;
+Access merged(const Access& older, const Access& access) {
+  Access both = access;
+  if (older.segment == access.segment) {
+    both.spread = older.spread;
+  } else if (!ordered(older) && of_my_block(older)) {
+    both.spread = warp_of(segment(older).thread) == warp_of(number_of(*running())) ? within_warp : within_block;
+    if (older.spread > both.spread) both.spread = older.spread;
   }
-  *(free ? free : &cell.reads[access.segment % reading_blocks]) = access;
+  return both;
 }
 
-[[noreturn]] void race(const char* what, size_t bytes, const char* with, const Access& other,
-                       const Allocation* owner, size_t offset) {
-  const uint32_t number = segment(other).thread, block = block_of(number);
-  const Thread* thread = nullptr;
+std::string thread_of(const Access& access) {
+  const uint32_t number = segment(access).thread, block = block_of(number);
+  std::string text = "block " + std::to_string(block);
   for (auto& resident : launch.blocks)
-    if (resident->linear == block) thread = &resident->threads[number % clocks.threads];
-  fail("race", {}, "%s of %zu byte%s at byte %zu of %s is not ordered with the %s by %s%s at <%#x>",
-          what, bytes, bytes == 1 ? "" : "s", offset, name_of(owner).c_str(), with,
-          thread ? describe(*thread).c_str() : ("block " + std::to_string(block)).c_str(),
-          other.spread ? " and others" : "", other.pc);
-}
-
-}  // namespace
-
-bool written_in_this_launch(const Cell& cell) {
-  return cell.write.segment >= clocks.first_segment || cell.atomic.segment >= clocks.first_segment;
+    if (resident->linear == block) text = describe(resident->threads[number % clocks.threads]);
+  return text + (access.spread ? " and others" : "");
 }
 
 void start_ordering(unsigned blocks, unsigned threads) {
@@ -200,7 +185,7 @@ void fence(Scope scope) {
   }
 }
 
-// What an atomic passes on and takes in. A plain store in between would break the chain; atomics continue it.
+// A plain store in between would break the chain; atomics continue it.
 void exchange_knowledge(uintptr_t address, AtomicUse use, Order order) {
   const uint32_t me = number_of(*running());
   if (order == Order::release || order == Order::acquire_release) fence(Scope::device);
@@ -219,42 +204,6 @@ void exchange_knowledge(uintptr_t address, AtomicUse use, Order order) {
   if (order == Order::acquire || order == Order::acquire_release) {
     clock.known.join(clock.seen);
     clock.seen = {};
-  }
-}
-
-void record(Cell* cells, size_t bytes, bool write, uint32_t pc, const Allocation* owner, size_t offset) {
-  const uint32_t me = number_of(*running());
-  const Access access{segment_of(me), one_thread, pc};
-  uint32_t fine = 0;  // a segment that was just found to be ordered
-  auto check = [&](const Access& other, const char* what, size_t byte) {
-    if (other.segment == fine && !other.spread) return;
-    if (!ordered(other, me)) race(write ? "write" : "read", bytes, what, other, owner, offset + byte);
-    if (!other.spread) fine = other.segment;
-  };
-  for (size_t byte = 0; byte < bytes; byte++) {
-    Cell& cell = cells[byte];
-    check(cell.write, "write", byte);
-    check(cell.atomic, "atomic", byte);
-    if (!write) {
-      keep_read(cell, access, me);
-      continue;
-    }
-    for (Access& read : cell.reads) check(read, "read", byte);
-    cell = {};
-    cell.write = access;
-  }
-}
-
-void record_atomic(Cell* cells, size_t bytes, AtomicUse use, uint32_t pc, const Allocation* owner, size_t offset) {
-  const uint32_t me = number_of(*running());
-  const Access access{segment_of(me), one_thread, pc};
-  for (size_t byte = 0; byte < bytes; byte++) {
-    Cell& cell = cells[byte];
-    if (!ordered(cell.write, me)) race("atomic", bytes, "write", cell.write, owner, offset + byte);
-    if (use == AtomicUse::load) continue;
-    for (Access& read : cell.reads)
-      if (!ordered(read, me)) race("atomic", bytes, "read", read, owner, offset + byte);
-    keep(cell.atomic, access, me);
   }
 }
 

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "../include/cuda_host/runtime.h"
 
 namespace cuda_host {
 
 struct Block;
-struct Allocation;
 
 enum Spread : uint32_t { one_thread, within_warp, within_block };  // of several accesses kept as one
 
@@ -22,22 +22,17 @@ struct Access {
   uint32_t pc;                        // offset in the module
 };
 
-constexpr int reading_blocks = 4;  // reads of a byte that are kept, one a block; of more blocks, the latest
-
-struct Cell {  // of one byte
-  Access write, atomic, reads[reading_blocks];
-};
-
 void start_ordering(unsigned blocks, unsigned threads);
 void order_block(Block& block);
 void order_warp(Block& block, int warp, unsigned lanes);
 void order_grid();
-void exchange_knowledge(uintptr_t address, AtomicUse use, Order order);
+void exchange_knowledge(uintptr_t address, AtomicUse use, Order order);  // what an atomic passes on and takes in
 
-// Checks an access against those before it and keeps it; `cells` are those of its first byte, which is byte `offset` of
-// the buffer `owner`, or of shared memory where that is nullptr.
-void record(Cell* cells, size_t bytes, bool write, uint32_t pc, const Allocation* owner, size_t offset);
-void record_atomic(Cell* cells, size_t bytes, AtomicUse use, uint32_t pc, const Allocation* owner, size_t offset);
-bool written_in_this_launch(const Cell& cell);
+uint32_t segment_of_running();
+bool in_this_launch(const Access& access);
+bool ordered(const Access& access);                            // before what the running thread does now
+bool of_my_block(const Access& access);                        // is it, of this launch, by a thread of its block?
+Access merged(const Access& older, const Access& access);      // the later of two that may be concurrent
+std::string thread_of(const Access& access);
 
 }  // namespace cuda_host

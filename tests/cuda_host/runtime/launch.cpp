@@ -7,8 +7,8 @@
 
 #include "context_switch.h"
 #include "findings.h"
-#include "happens_before.h"
 #include "memory.h"
+#include "races.h"
 #include "state.h"
 
 namespace cuda_host {
@@ -117,7 +117,9 @@ static void start(const Request& request) {
   forget_loaded_block();
   const bool chosen = launch.schedule == Schedule::block_ahead || launch.schedule == Schedule::block_behind;
   start_schedule(chosen ? size_t(request.seed) : 0);
-  if (launch.instrumented) start_ordering(unsigned(grid_size.count()), unsigned(block_size.count()));
+  if (!launch.instrumented) return;
+  start_ordering(unsigned(grid_size.count()), unsigned(block_size.count()));
+  start_races();
 }
 
 static void finish() {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <deque>
 
-#include "happens_before.h"
+#include "races.h"
 #include "state.h"
 
 namespace cuda_host {
@@ -69,9 +69,11 @@ Fault explain_fault(const char* address) {
   return fault;
 }
 
-void make_cells(Allocation& allocation) {
-  allocation.cells = static_cast<Cell*>(reserve(allocation.bytes * sizeof(Cell), PROT_READ | PROT_WRITE));
-  if (!allocation.cells) fail("out-of-memory", {}, "no room to watch the %zu-byte buffer '%s'", allocation.bytes, allocation.name);
+static size_t watched_bytes(const Allocation& allocation) { return (allocation.bytes / 4 + 1) * sizeof(Word); }
+
+void make_words(Allocation& allocation) {
+  allocation.words = static_cast<Word*>(reserve(watched_bytes(allocation), PROT_READ | PROT_WRITE));
+  if (!allocation.words) fail("out-of-memory", {}, "no room to watch %s", name_of(&allocation).c_str());
 }
 
 static size_t whole_pages(size_t bytes) { return (bytes + page - 1) / page * page; }
@@ -160,8 +162,8 @@ void cuda_host_free(char* address) {
   madvise(first_page(owner), page_bytes(owner), MADV_DONTNEED);
   mprotect(first_page(owner), page_bytes(owner), PROT_NONE);
   munmap(owner.written, owner.bytes ? owner.bytes : 1);
-  if (owner.cells) munmap(owner.cells, owner.bytes * sizeof(Cell));
+  if (owner.words) munmap(owner.words, watched_bytes(owner));
   owner.written = nullptr;
-  owner.cells = nullptr;
+  owner.words = nullptr;
 }
 }

@@ -7,7 +7,7 @@
 
 namespace cuda_host {
 
-struct Cell;
+struct Word;
 
 struct Allocation {
   char* start;
@@ -15,7 +15,7 @@ struct Allocation {
   char name[48];
   bool live, read_only;
   uint8_t* written;  // a byte for each byte: has it a value?
-  Cell* cells;       // of the race check; made at the first access
+  Word* words;       // of the race check; made at the first access
 };
 
 struct Fault {
@@ -26,7 +26,7 @@ struct Fault {
 bool in_arena(const volatile void* address);
 Allocation* allocation_of(const volatile void* address);  // nullptr for pages that belong to none; also of freed ones
 Fault explain_fault(const char* address);
-void make_cells(Allocation& allocation);
+void make_words(Allocation& allocation);  // for the race check
 void check_slack();  // writes beside a buffer that met no forbidden page
 std::string name_of(const Allocation* owner);  // nullptr: shared memory
 

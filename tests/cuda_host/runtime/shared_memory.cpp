@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "happens_before.h"
+#include "races.h"
 #include "state.h"
 
 namespace cuda_host {
@@ -71,7 +71,8 @@ void load_shared_memory(Block& block) {
     block.shared.resize(owned_shared_bytes());
     each_part([&](char* part, size_t bytes) { memset(part, poison, bytes); });
     if (launch.instrumented) {
-      block.cells.assign(owned_shared_bytes(), Cell{});
+      block.words.assign(owned_shared_bytes() / 4 + 1, Word{});
+      block.written.assign(owned_shared_bytes(), 0);
       block.in_flight.assign(owned_shared_bytes(), 0);
     }
     block.started = true;

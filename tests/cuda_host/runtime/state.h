@@ -47,7 +47,7 @@ struct Warp {
   unsigned live, waiting;  // lanes
 };
 
-struct Cell;
+struct Word;
 
 struct Block {
   uint3 index;
@@ -59,8 +59,10 @@ struct Block {
   Thread* first_at_barrier;
   std::vector<char> shared;   // its shared memory while another block has the address
   bool started;
-  std::vector<Cell> cells;         // of the bytes of shared memory that it owns, with the race check
-  std::vector<uint8_t> in_flight;  // of the same bytes: will an asynchronous copy still write it?
+  // With the race check, of the bytes of shared memory that it owns:
+  std::vector<Word> words;
+  std::vector<uint8_t> written;    // has it a value?
+  std::vector<uint8_t> in_flight;  // will an asynchronous copy still write it?
 };
 
 enum class Schedule : int { warp, reversed, round_robin, random, block_ahead, block_behind };
