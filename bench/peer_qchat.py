@@ -88,16 +88,14 @@ class _Engine:
             self._decoder.forward([token], 1)
 
     def _limit(self) -> float:
-        """The block lies in huge pages, as weights do: with small ones the processor waits for its page tables too."""
+        """The block lies in huge pages, as weights do."""
         import numpy as np
 
         from app.engine.benchmark import stream_gb_s
         from app.engine.memory import private_memory
 
         if self._block is None:
-            self._block = private_memory(STREAM_BYTES)
-            if hasattr(mmap, "MADV_HUGEPAGE"):
-                self._block.madvise(mmap.MADV_HUGEPAGE)
+            self._block = private_memory(STREAM_BYTES, huge_pages=True)
             np.frombuffer(self._block, np.uint8)[:] = 1
         return stream_gb_s(self._decoder.pool, np.frombuffer(self._block, np.uint8))
 

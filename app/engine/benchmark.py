@@ -56,7 +56,7 @@ def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -
         prefill.append(PROMPT_TOKENS / _seconds(lambda: _read(decoder, prompt)))
     peak = peak_rss_mb()  # before the block that is read for the limit
     limits, shares = [], []
-    block = private_memory(STREAM_BYTES)
+    block = private_memory(STREAM_BYTES, huge_pages=True)
     memory = np.frombuffer(block, np.uint8)
     memory[:] = 1
     for turn in range(repetitions):
@@ -79,11 +79,21 @@ def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -
 
 def stream_gb_s(pool: Pool, memory: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> float:
     """The best of three reads of `memory` by all threads, in 10^9 bytes a second."""
-    sums, table = np.zeros(pool.n_threads, np.int32), np.zeros(len(Stream), np.int64)
-    table[Stream.ADDRESS], table[Stream.N_BYTES] = memory.ctypes.data, memory.nbytes
-    table[Stream.N_THREADS], table[Stream.SUMS] = pool.n_threads, sums.ctypes.data
-    best = min(_seconds(lambda: pool.stream(table.ctypes.data)) for _ in range(3))
-    return memory.nbytes / best / 1e9
+    read = StreamRead(pool, memory)
+    return memory.nbytes / min(_seconds(read) for _ in range(3)) / 1e9
+
+
+class StreamRead:
+    """A read of a block of memory by all threads of a pool, to be called."""
+
+    def __init__(self, pool: Pool, memory: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+        self._pool, self._memory = pool, memory
+        self._sums, self._table = np.zeros(pool.n_threads, np.int32), np.zeros(len(Stream), np.int64)
+        self._table[Stream.ADDRESS], self._table[Stream.N_BYTES] = memory.ctypes.data, memory.nbytes
+        self._table[Stream.N_THREADS], self._table[Stream.SUMS] = pool.n_threads, self._sums.ctypes.data
+
+    def __call__(self) -> None:
+        self._pool.stream(self._table.ctypes.data)
 
 
 def _read(decoder: Decoder, tokens: list[int]) -> None:

@@ -61,10 +61,7 @@ def weight_block(
 
 
 def _packed_to_memory(n_bytes: int, work: _Work) -> Block:
-    memory = private_memory(n_bytes)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    block = np.frombuffer(memory, np.uint8)
+    block = np.frombuffer(private_memory(n_bytes, huge_pages=True), np.uint8)
     address = block.ctypes.data
     work.run(lambda piece: work.packer.pack(piece, address + piece.place))
     return block

@@ -23,9 +23,9 @@ from app.engine.cpu.isa import InstructionSet
 from app.engine.cpu.kernels.dot import SIGNED, define_dot, shift_of
 from app.engine.cpu.kernels.unpack import Lanes, Reader
 from app.engine.cpu.kernels.vectors import jit, load_f32, load_i32, prefetch
-from app.engine.cpu.layout import BLOCK, SEGMENT
+from app.engine.cpu.layout import BLOCK, CACHE_LINE, SEGMENT
 
-AHEAD = 4096  # bytes: how far before its use a line of weights is asked for
+AHEAD = 4096  # bytes: how far before its use a line of the largest plane is asked for, and the others earlier still
 
 
 def define_quantised(isa: InstructionSet, reader: Reader) -> Any:
@@ -34,7 +34,7 @@ def define_quantised(isa: InstructionSet, reader: Reader) -> Any:
     limit = SIGNED if reader.bits == 8 else 2**reader.bits - 1
     dot, shift = define_dot(isa, limit), reader.offset + shift_of(isa, limit)
     planes_of, weights_of, scale_of, minimum_of = reader.planes, reader.weights, reader.scale, reader.minimum
-    has_min, low_bytes = reader.has_min, reader.low_bytes
+    has_min, block_bytes = reader.has_min, reader.block_bytes
     load, store, splat, splat_int = lanes.load, lanes.store, lanes.splat, lanes.splat_int
     fma, add, mul, to_float = lanes.fma, lanes.add, lanes.mul, lanes.to_float
 
@@ -45,8 +45,8 @@ def define_quantised(isa: InstructionSet, reader: Reader) -> Any:
             for t in range(n_tokens):
                 store(acc + t * 4 * width, splat(0.0))
             for block in range(first, min(first + SEGMENT, n_blocks)):
-                for line in range(0, low_bytes, 64):
-                    prefetch(planes[0] + block * low_bytes + AHEAD + line)
+                for line in range(0, block_bytes, CACHE_LINE):
+                    prefetch(planes[0] + block * block_bytes + AHEAD + line)
                 weights = weights_of(planes, block)
                 dw = scale_of(planes, block)
                 m = minimum_of(planes, block) if has_min else dw
@@ -71,7 +71,7 @@ def define_quantised(isa: InstructionSet, reader: Reader) -> Any:
 def define_q6_k(isa: InstructionSet, reader: Reader) -> Any:
     """Q6_K: an int8 scale for each half block of 16 multiplies inside the integer sum."""
     lanes, width = Lanes(isa), isa.lanes
-    dot, offset, low_bytes = define_dot(isa, 63), reader.offset, reader.low_bytes
+    dot, offset, block_bytes = define_dot(isa, 63), reader.offset, reader.block_bytes
     planes_of, weights_of, scale_of = reader.planes, reader.weights, reader.scale
     load, store, load_ints, to_float = lanes.load, lanes.store, lanes.load_i8_ints, lanes.to_float
     splat, splat_int, fma, add, mul = lanes.splat, lanes.splat_int, lanes.fma, lanes.add, lanes.mul
@@ -84,8 +84,8 @@ def define_q6_k(isa: InstructionSet, reader: Reader) -> Any:
             for t in range(n_tokens):
                 store(acc + t * 4 * width, splat(0.0))
             for block in range(first, first + SEGMENT):
-                for line in range(0, low_bytes, 64):
-                    prefetch(planes[0] + block * low_bytes + AHEAD + line)
+                for line in range(0, block_bytes, CACHE_LINE):
+                    prefetch(planes[0] + block * block_bytes + AHEAD + line)
                 w0, w1, w2, w3, w4, w5, w6, w7 = weights_of(planes, block)
                 d = scale_of(planes, block)
                 scale0 = load_ints(planes[3] + block * 2 * width)

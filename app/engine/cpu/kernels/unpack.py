@@ -151,7 +151,10 @@ def define_unpack_bytes(lanes: Lanes, width: int) -> Any:
 
 @dataclass(frozen=True)
 class Reader:
-    """How to read one quantised format. Weights are `stored - offset`; `low_bytes` is a block of the largest plane.
+    """How to read one quantised format. Weights are `stored - offset`.
+
+    low_bytes    a block of the largest plane
+    block_bytes  a block of all planes together, what a walk reads for each
 
     planes(group, n_blocks)    addresses of the planes, the largest first; what the others take
     weights(planes, block)     eight vectors, vector j with columns 4j..4j+3 of every row, as stored
@@ -163,6 +166,7 @@ class Reader:
     offset: int
     has_min: bool
     low_bytes: int
+    block_bytes: int
     planes: Any
     weights: Any
     scale: Any
@@ -210,7 +214,8 @@ def _plain(isa: InstructionSet, bits: int, offset: int, has_min: bool) -> Reader
     def minimum(planes: Any, block: int) -> Any:
         return load_f16(planes[3] + block * scale_bytes)
 
-    return Reader(bits, offset, has_min, low_bytes, planes, weights, scale, minimum)
+    block_bytes = low_bytes + high_bytes + (2 if has_min else 1) * scale_bytes
+    return Reader(bits, offset, has_min, low_bytes, block_bytes, planes, weights, scale, minimum)
 
 
 def _k(isa: InstructionSet, bits: int) -> Reader:
@@ -242,7 +247,8 @@ def _k(isa: InstructionSet, bits: int) -> Reader:
         dmin = mul(load_f16(planes[3] + block // SEGMENT * factor_bytes), splat(-1.0))
         return mul(dmin, load_u8(planes[5] + block * width))
 
-    return Reader(bits, 0, True, low_bytes, planes, weights, scale, minimum)
+    block_bytes = low_bytes + high_bytes + 2 * width + 2 * factor_bytes // SEGMENT
+    return Reader(bits, 0, True, low_bytes, block_bytes, planes, weights, scale, minimum)
 
 
 def _q6_k(isa: InstructionSet) -> Reader:
@@ -265,4 +271,5 @@ def _q6_k(isa: InstructionSet) -> Reader:
     def scale(planes: Any, block: int) -> Any:
         return load_f16(planes[2] + block // SEGMENT * factor_bytes)
 
-    return Reader(6, 32, False, low_bytes, planes, weights, scale, scale)
+    block_bytes = low_bytes + high_bytes + 2 * width + factor_bytes // SEGMENT
+    return Reader(6, 32, False, low_bytes, block_bytes, planes, weights, scale, scale)

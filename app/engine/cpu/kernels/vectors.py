@@ -367,13 +367,13 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, address: Any) -> Any:
-    """Ask for a cache line that will be read soon."""
+    """Ask for a cache line that will be read soon, into the second level: the first has too few lines on their way."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], POINTER)
         signature = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
         function = cgutils.get_or_insert_function(builder.module, signature, "llvm.prefetch.p0")
-        builder.call(function, [pointer, I32(0), I32(3), I32(1)])
+        builder.call(function, [pointer, I32(0), I32(2), I32(1)])
         return context.get_dummy_value()
 
     return types.void(types.intp), generate
