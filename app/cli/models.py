@@ -12,6 +12,7 @@ from app.cli import model_text as text
 from app.cli import suggest
 from app.cli.download import parts, pull
 from app.cli.progress import ProgressLine, human_bytes
+from app.cli.repository import lists_repository
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
 from app.hub.catalogue import load_catalogue
@@ -68,10 +69,15 @@ def list_models(everything: bool, as_json: bool) -> None:
 @click.argument("model", shell_complete=suggest.models_here)
 @_json_option
 def show(model: str, as_json: bool) -> None:
-    """Show what a model is, where it is and the memory it needs. MODEL is a name or a path."""
+    """Show what a model is, where it is and the memory it needs.
+
+    MODEL is a name or a path; hf:ORG/REPO lists the quantisations of a repository on Hugging Face.
+    """
     from app.hub.describe import describe  # noqa: PLC0415 - numpy
     from app.hub.fit import Fit, free_memory  # noqa: PLC0415 - for this command only
 
+    if lists_repository(model, as_json):
+        return
     settings = load_settings()
     entry = _library().get(model)
     facts = text.entry_facts(entry) | {"model": entry.name} | describe(entry.path, settings.kv)

@@ -19,11 +19,10 @@ FOLDER = ".fetched"
 
 @dataclass(frozen=True)
 class Record:
-    """How a file came: `source` as it was asked for, `sha256` of the whole file, `bytes` its size."""
+    """How a file came: `source` as it was asked for, `sha256` of the whole file."""
 
     source: str
     sha256: str
-    bytes: int
 
 
 def remember(models_dir: Path, file_name: str, record: Record) -> None:
@@ -42,8 +41,8 @@ def recall(models_dir: Path, file_name: str) -> Record | None:
         record = Record(**json.loads(_path(models_dir, file_name).read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
-    texts = isinstance(record.source, str) and isinstance(record.sha256, str) and len(record.sha256) == 64
-    return record if texts and isinstance(record.bytes, int) else None
+    texts = isinstance(record.source, str) and isinstance(record.sha256, str)
+    return record if texts and len(record.sha256) == 64 else None
 
 
 def forget(models_dir: Path, file_name: str) -> None:

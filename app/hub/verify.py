@@ -85,10 +85,10 @@ def known_value(entry: ModelEntry, path: Path, library: Library) -> Known | None
         return _by_name(path.resolve(), "the Hugging Face cache")
     if entry.origin == "ollama":
         return _by_name(path, "Ollama")
-    if not entry.is_ours or len(entry.files) > 1:
+    if not entry.is_ours:
         return None
     listed = load_catalogue().get(entry.name)
-    if listed is not None and listed.sha256 and entry.path.name == listed.file_name:
+    if listed is not None and listed.sha256 and path.name == listed.file_name:
         return Known(listed.sha256, "the catalogue")
     record = None if entry.linked_to else recall(library.models_dir, path.name)
     return None if record is None else Known(record.sha256, "the download")

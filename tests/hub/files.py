@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from app.hub.library import Library
+from app.hub.records import FOLDER
 
 
 def write_gguf(path: Path, tensors: Mapping[str, np.ndarray], extra: Mapping[str, int] | None = None) -> Path:
@@ -99,5 +100,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def left_in(library: Library) -> list[str]:
-    """The names of everything below the models folder, but for the folder in which models are gathered."""
-    return sorted(path.name for path in library.models_dir.rglob("*") if path != library.incoming_dir)
+    """The names of everything below the models folder, but for the gathering folder and the records of good models."""
+    models = {path.name for path in library.models_dir.glob("*.gguf")}
+    ours = {library.incoming_dir, library.models_dir / FOLDER}
+    found = [path for path in library.models_dir.rglob("*") if path not in ours]
+    return sorted(p.name for p in found if not (p.parent.name == FOLDER and p.name.removesuffix(".json") in models))

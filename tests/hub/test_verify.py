@@ -77,7 +77,7 @@ def test_a_file_of_the_catalogue_is_compared_with_the_catalogue(library: Library
 def test_a_fetched_file_is_compared_with_its_record(library: Library) -> None:
     path = library.models_dir / "m.gguf"
     path.write_bytes(MODEL)
-    remember(library.models_dir, "m.gguf", Record("hf:o/r/m.gguf", sha256(MODEL), len(MODEL)))
+    remember(library.models_dir, "m.gguf", Record("hf:o/r/m.gguf", sha256(MODEL)))
     assert check(library, "m") == Verdict(True, "SHA-256 against the download", "", sha256(MODEL))
     flip_a_byte(path)
     assert not check(library, "m").good
@@ -85,15 +85,15 @@ def test_a_fetched_file_is_compared_with_its_record(library: Library) -> None:
     assert recall(library.models_dir, "m.gguf") is None, "a record does not outlive its file"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"source": 1, "sha256": "x", "bytes": 2}', "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"source": 1, "sha256": "x"}', "\x00"])
 def test_a_damaged_record_is_none(library: Library, text: str) -> None:
-    remember(library.models_dir, "m.gguf", Record("s", "0" * 64, 1))
+    remember(library.models_dir, "m.gguf", Record("s", "0" * 64))
     (library.models_dir / FOLDER / "m.gguf.json").write_text(text)
     assert recall(library.models_dir, "m.gguf") is None
 
 
 def test_a_record_is_private_and_no_model(library: Library) -> None:
-    remember(library.models_dir, "m.gguf", Record("s", "0" * 64, 1))
+    remember(library.models_dir, "m.gguf", Record("s", "0" * 64))
     file = library.models_dir / FOLDER / "m.gguf.json"
     assert file.stat().st_mode & 0o777 == 0o600 and json.loads(file.read_text())["source"] == "s"
     assert library.list() == []
@@ -112,7 +112,7 @@ def test_without_a_known_value_header_and_bounds_are_checked_and_that_is_said(li
 
 
 def test_a_record_is_not_for_a_link_of_the_same_name(library: Library, tmp_path: Path) -> None:
-    remember(library.models_dir, "mine.gguf", Record("s", hashlib.sha256(b"other").hexdigest(), 5))
+    remember(library.models_dir, "mine.gguf", Record("s", hashlib.sha256(b"other").hexdigest()))
     file = tmp_path / "mine.gguf"
     file.write_bytes(MODEL)
     pull(str(file), library)

@@ -29,11 +29,13 @@ def fetch_files(
     steering: Steering,
     notify: Notify,
     options: Options,
-) -> None:
+) -> dict[str, str]:
     """Fetch those files of `source` that have one of `names`, each into a part in the folder `incoming`.
 
-    `said` is how a person wrote the source. Raises DownloadError, and ModelFileError for what is no model.
+    `said` is how a person wrote the source. Returns the SHA-256 of each file of which it was verified, by name. Raises
+    DownloadError, and ModelFileError for what is no model.
     """
+    verified: dict[str, str] = {}
     transport = Transport(options.patience)
     try:
         limit = SpeedLimit(options.bytes_per_s, options.clock)
@@ -47,6 +49,9 @@ def fetch_files(
             sha256 = file.receive()
             _check(each)
             notify(_verdict(each, sha256))
+            if sha256 is not None:
+                verified[each.name] = sha256
+        return verified
     finally:
         transport.close()
 

