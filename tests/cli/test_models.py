@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from app.cli import run
-from app.cli.progress import ProgressLine, human_bytes, progress_text
+from app.cli.progress import ProgressLine, human_bytes, progress_text, transfer_text
 from app.engine.cpu.packed_cache import PackedCache
 from app.hub import Library
+from app.hub.download.identity import Identity
+from app.hub.download.state import State, save
+from app.hub.transfer import Transfer
 from app.settings import paths
 from tests.hub.files import some_tensors, write_gguf
 
@@ -217,3 +220,71 @@ def test_packed_weights_are_shown_and_removed(
     assert "of 1 models" in capsys.readouterr().out
     assert run(["models", "cache"]) == 0
     assert "no packed weights" in capsys.readouterr().err
+
+
+# -- downloads that are not complete ----------------------------------------------------------------------------------
+
+
+def test_unfinished_downloads_are_listed_and_removed(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models", "parts"]) == 0
+    assert "no download is unfinished" in capsys.readouterr().err
+    for name in ("x", "y"):
+        state = State(f"{name}.gguf", f"hf:o/r/{name}.gguf", "", Identity(9_000, etag="v"), 9_000, ((0, 5_000),))
+        (library.incoming_dir / f"{name}.gguf.part").write_bytes(bytes(5_000))
+        save(library.incoming_dir / f"{name}.gguf.part", state)
+    assert run(["models", "parts"]) == 0
+    shown = capsys.readouterr()
+    assert "5 kB of 9 kB" in shown.out and "qchat models pull hf:o/r/x.gguf" in shown.out
+    assert "'qchat models parts --clear'" in shown.err
+    facts = document(["models", "parts", "x", "--json"], capsys)
+    assert isinstance(facts, dict)
+    assert [(part["name"], part["done"], part["total"]) for part in facts["parts"]] == [("x.gguf", 5_000, 9_000)]
+    assert run(["models", "parts", "x", "--clear"]) == 0
+    assert "removed 1 unfinished" in capsys.readouterr().out
+    assert run(["models", "parts", "x"]) == 1
+    assert run(["models", "parts", "--clear"]) == 0
+    assert list(library.incoming_dir.iterdir()) == []
+
+
+def test_an_interrupted_pull_says_what_is_kept(
+    library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        state = State("x.gguf", "hf:o/r/x.gguf", "", Identity(9_000, etag="v"), 9_000, ((0, 5_000),))
+        (library.incoming_dir / "x.gguf.part").write_bytes(bytes(5_000))
+        save(library.incoming_dir / "x.gguf.part", state)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("app.hub.download.handle.steered_pull", interrupted)
+    assert run(["models", "pull", "hf:o/r/x.gguf"]) == 130
+    assert "5 kB of 9 kB of x.gguf are kept; the same command goes on" in capsys.readouterr().err
+
+
+def test_a_download_shows_bytes_speed_and_time_left() -> None:
+    transfer = Transfer("downloading", 250_000_000, 1_000_000_000, 25e6, 30.0, "part 1 of 2")
+    line = transfer_text(transfer, 120)
+    assert line.startswith("downloading [=====") and " 25 %  250.0 MB of 1.0 GB  25.0 MB/s  30 s left  part 1" in line
+    assert "part 1" not in transfer_text(transfer, 70) and "30 s left" in transfer_text(transfer, 70)
+    retrying = Transfer("retrying", 1, 2, note="the server \x1b[2J answered 503; next try in 4 s")
+    assert transfer_text(retrying, 100) == "retrying: the server \\x1b[2J answered 503; next try in 4 s"
+
+
+@pytest.mark.parametrize("width", [5, 10, 20, 40, 60, 80, 200])
+@pytest.mark.parametrize("total", [None, 123_456_789])
+def test_a_line_about_a_download_fits_its_terminal(width: int, total: int | None) -> None:
+    for stage in ("downloading", "retrying", "waiting"):
+        transfer = Transfer(stage, 99_999_999, total, 123e6, 4000.0, "a long note " * 9)
+        assert len(transfer_text(transfer, width)) <= width
+
+
+def test_away_from_a_terminal_a_download_is_a_few_plain_lines() -> None:
+    out = io.StringIO()
+    with ProgressLine(out) as progress:
+        for part in (1, 2):
+            for done in range(500_000 * (part - 1), 500_000 * part + 1, 10_000):
+                progress.show(Transfer("downloading", done, 1_000_000, 1e5, 5.0, f"part {part} of 2"))
+                progress.show(Transfer("retrying", done, 1_000_000, note="503, next try in 2 s"))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "downloading, part 1 of 2 (1.0 MB)"
+    assert "downloading, part 2 of 2: 100 %, 5 s left" in lines
+    assert "retrying: 503, next try in 2 s" in lines

@@ -49,7 +49,7 @@ class Spans:
     def gaps(self, size: int) -> Iterator[tuple[int, int]]:
         """The stretches of [0, size) that are missing, in order."""
         at = 0
-        for first, stop in self._stretches:
+        for first, stop in self.within(size):
             if at < first:
                 yield at, first
             at = stop

@@ -21,6 +21,7 @@ from app.hub.download.failures import Failure
 from app.hub.download.identity import Identity, sha256_in, validators
 from app.hub.download.options import Patience
 from app.hub.download.spans import ContentRange, content_range
+from app.hub.source import DEFAULT_ENDPOINT, endpoint
 
 MAX_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -37,8 +38,9 @@ class Address:
 
     @property
     def host(self) -> str:
-        """The server, for a person."""
-        return host_of(self.url)
+        """The server, for a person, and that it is not the usual one."""
+        mirror = " (HF_ENDPOINT)" if self.repo and endpoint() != DEFAULT_ENDPOINT else ""
+        return printable(urlsplit(self.url).netloc) + mirror
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Transport:
         with _sorted_failures(address.host):
             response, sha256 = self._ask(address, wanted)
         try:
-            yield _answer(response, sha256)
+            yield _answer(response, sha256, address)
         finally:
             response.close()
 
@@ -135,11 +137,6 @@ class Transport:
         )
 
 
-def host_of(url: str) -> str:
-    """The server in a URL, for a person."""
-    return printable(urlsplit(url).netloc.rpartition("@")[2])
-
-
 def _target(url: httpx.URL, location: str | None) -> httpx.URL:
     host = printable(url.netloc.decode("ascii", "replace"))
     if not location:
@@ -165,14 +162,15 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-def _answer(response: httpx.Response, sha256: str | None) -> Answer:
+def _answer(response: httpx.Response, sha256: str | None, address: Address) -> Answer:
     span = content_range(response.headers.get("content-range")) if response.status_code in (200, 206) else None
     text = response.headers.get("content-length", "")
     length = int(text) if text.isdecimal() and len(text) < 20 else None
     etag, modified = validators(response.headers)
     size = length if response.status_code == 200 else None if span is None else span.size
     identity = Identity(size, sha256, etag, modified)
-    host = printable(response.url.netloc.decode("ascii", "replace"))
+    here = response.url.netloc.decode("ascii", "replace")
+    host = address.host if here == urlsplit(address.url).netloc else printable(here)
     return Answer(response.status_code, host, response.headers, identity, span, length, response)
 
 

@@ -85,6 +85,32 @@ def test_a_path_that_is_no_model_is_not_registered(library: Library, tmp_path: P
     assert left_in(library) == []
 
 
+HOSTILE = [
+    "../../evil.gguf", "/abs/x.gguf", "C:\\x.gguf", "a\\..\\..\\x.gguf", "\\\\host\\s\\x.gguf", "sub/../ok.gguf",
+    "a\nb\x1b[2J.gguf", "n" * 300 + ".gguf", ".gguf", "CON.gguf", "x.gguf/", "x.gguf.part", "x.gguf:stream",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("form", ["hf:o/r/{}", "http://127.0.0.1:9/o/{}", "pypi:some-thing/{}"])
+def test_a_hostile_name_is_refused_before_anything_is_asked(
+    library: Library, tmp_path: Path, form: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    library.models_dir.symlink_to(elsewhere)
+    before = sorted(tmp_path.rglob("*"))
+    if "sub/.." in name and form.startswith("http"):
+        name = name.replace("/", "%2F")  # as a path of a URL it means ok.gguf, as browsers have it
+    if name.startswith(("../", "/abs")) and form.startswith("http"):
+        name = name.replace("/", "%2f")
+    with pytest.raises(UsageError) as refusal:
+        pull(form.format(name), library)
+    assert "\x1b" not in refusal.value.message + str(refusal.value.hint)
+    assert "\n" not in refusal.value.message
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 # -- models in parts --------------------------------------------------------------------------------------------------
 
 
