@@ -132,7 +132,9 @@ class Sampler:
         """A copy of the logits after llama.cpp's penalties: repeat first, then frequency and presence."""
         params = self.params
         window = history if params.repeat_last_n < 0 else history[-params.repeat_last_n :]
-        seen, counts = np.unique(np.asarray(window, dtype=np.int64), return_counts=True)
+        ordered = np.sort(np.asarray(window, dtype=np.int64))
+        first = np.flatnonzero(np.diff(ordered, prepend=-1))  # np.unique would import numpy.ma before the first token
+        seen, counts = ordered[first], np.diff(first, append=len(ordered))
         values = logits[seen].astype(np.float64)
         values = np.where(values > 0, values / params.repeat_penalty, values * params.repeat_penalty)
         scores = logits.copy()
