@@ -27,7 +27,15 @@ _FORGOTTEN_S = 7 * 86_400.0
 _DYNAMIC_SHARED_BYTES = 227 * 1024  # the most that any GPU gives a block (sm_90)
 
 _COMMON = ["-fPIC", "-fno-omit-frame-pointer", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off"]
-_RUNTIME = [*_COMMON, "-std=c++20", "-O2", "-Wno-frame-address", "-shared", "-Wl,-Bsymbolic"]
+_RUNTIME = [
+    *_COMMON,
+    "-std=c++20",
+    "-O2",
+    "-fno-semantic-interposition",
+    "-Wno-frame-address",
+    "-shared",
+    "-Wl,-Bsymbolic",
+]
 _KERNELS = [
     *_COMMON,
     *["-std=c++17", "-O1", "-g", "-DQCHAT_CUDA_HOST", "-I", str(INCLUDE), "-include", "cuda_host.h"],
@@ -134,7 +142,8 @@ def _machine_flags() -> tuple[str, ...]:
 
 
 def _compile(arguments: Sequence[str]) -> str:
-    done = subprocess.run([os.environ.get("CXX", "g++"), *arguments], capture_output=True, text=True, check=False)
+    english = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(["g++", *arguments], capture_output=True, text=True, check=False, env=english)
     if done.returncode:
         raise CompileError(done.stderr.strip())
     return done.stdout

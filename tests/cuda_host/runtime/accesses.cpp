@@ -52,10 +52,10 @@ Allocation* check_bounds(const char* address, size_t bytes, const char* what, co
 }
 
 void check_has_value(const uint8_t* written, const Bytes& bytes, const char* what, const Caller& caller) {
-  const void* missing = memchr(written, 0, bytes.count);
-  if (!missing) return;
-  const size_t byte = bytes.offset + size_t(static_cast<const uint8_t*>(missing) - written);
-  fail_for(caller, "uninitialised", bytes_at(what, bytes.count, byte, bytes.owner) + ", which has no value");
+  for (size_t i = 0; i < bytes.count; i++)
+    if (!written[i])
+      fail_for(caller, "uninitialised",
+               bytes_at(what, bytes.count, bytes.offset + i, bytes.owner) + ", which has no value");
 }
 
 void access_shared(const char* address, size_t count, bool write, const Caller& caller) {
@@ -64,8 +64,10 @@ void access_shared(const char* address, size_t count, bool write, const Caller& 
   Block& block = *running()->block;
   const size_t first = owned_offset(address);
   const Bytes bytes{block.words.data(), first, nullptr, size_t(address - launch.shared.start), count};
-  if (memchr(&block.in_flight[first], 1, count))
+  for (size_t i = 0; i < count; i++) {
+    if (!block.in_flight[first + i]) continue;
     fail_for(caller, "async-copy", bytes_at(what, count, bytes.offset, nullptr) + ", which cp.async has yet to fill");
+  }
   if (write) memset(&block.written[first], 1, count);
   else check_has_value(&block.written[first], bytes, what, caller);
   record(bytes, write, caller.offset());

@@ -1,12 +1,11 @@
 // Runs a grid: makes fibers for the blocks that are resident, lets the schedule choose among them until all have returned.
-#include <xmmintrin.h>
-
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 
 #include "context_switch.h"
 #include "findings.h"
+#include "float_control.h"
 #include "memory.h"
 #include "races.h"
 #include "state.h"
@@ -139,13 +138,13 @@ extern "C" {
 int cuda_host_launch(const Request* request, Finding* found) {
   static std::mutex alone;
   std::lock_guard lock(alone);
-  const unsigned control = _mm_getcsr();
+  const auto control = float_control();
   int result = 0;
   memset(&finding, 0, sizeof finding);
   {
     SignalsOfLaunch signals(request->stall_ms, request->limit_ms);
     if (!sigsetjmp(host, 1)) {
-      if (request->flush_denormals) _mm_setcsr(control | 0x8040);
+      if (request->flush_denormals) set_float_control(control | flush_denormals);
       start(*request);
       run_grid();
     } else {
@@ -153,7 +152,7 @@ int cuda_host_launch(const Request* request, Finding* found) {
       result = 1;
     }
   }
-  _mm_setcsr(control);
+  set_float_control(control);
   finish();
   return result;
 }
