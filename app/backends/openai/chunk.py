@@ -51,7 +51,9 @@ def _reasoning(said: Mapping[str, Any]) -> str:
     for name in ("reasoning_content", "reasoning", "thinking"):
         if text := _text(said.get(name)):
             return text
-    details = [_dict(each) for each in _list(said.get("reasoning_details"))]
+    if not (entries := _list(said.get("reasoning_details"))):
+        return ""
+    details = map(_dict, entries)
     return "".join(_text(each.get("text")) or _text(each.get("summary")) for each in details)
 
 

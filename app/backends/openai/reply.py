@@ -39,6 +39,8 @@ _REASONS: Mapping[str, FinishReason] = {  # the protocol's own words, and those 
 _FILTERED = frozenset({"content_filter", "sensitive", "safety"})
 _FAILED = frozenset({"error", "abort", "aborted", "network_error", "cancelled"})
 
+_LENIENT = json.JSONDecoder(strict=False)  # a line end inside a string is no reason to lose the string
+
 log = logging.getLogger(__name__)
 
 
@@ -202,7 +204,7 @@ def _documents(data: str) -> list[Any]:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, strict=False)
+        return _LENIENT.decode(text)
     except (ValueError, RecursionError):
         return None
 
