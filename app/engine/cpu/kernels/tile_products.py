@@ -186,7 +186,7 @@ def define_tile_product(isa: InstructionSet, kind: GGMLType, reader: Reader) -> 
     unpack = define_unpack_q6_k(lanes, reader) if split else define_unpack(lanes, reader)
     accumulate = define_accumulate(split, reader.has_min)
     planes_of, scale_of, minimum_of = reader.planes, reader.scale, reader.minimum
-    has_min, low_bytes = reader.has_min, reader.low_bytes
+    has_min, block_bytes = reader.has_min, reader.block_bytes
 
     @jit
     def multiply(x: int, weights: int, sums: int) -> None:
@@ -224,10 +224,10 @@ def define_tile_product(isa: InstructionSet, kind: GGMLType, reader: Reader) -> 
                 if has_min:
                     store16(scratch + MINIMA + i * VECTOR, minimum_of(planes, first + i))
             weights = planes[0] + first * BLOCK_BYTES if in_place else scratch
-            following, share = planes[0] + (first + count) * low_bytes, SEGMENT * low_bytes // n_tokens
+            following, share = planes[0] + (first + count) * block_bytes, SEGMENT * block_bytes // n_tokens
             for token in range(0, n_tokens, TILE_TOKENS):
                 base = min(token, n_tokens - TILE_TOKENS)
-                # the next segment's weights, a share with each tile, so that tiles never wait for memory
+                # as many bytes as a segment has, one segment on, a share with each tile: tiles never wait for memory
                 for line in range(token * share, (token + TILE_TOKENS) * share, 64):
                     prefetch(following + line)
                 sums = walk(weights, scratch, count, x, first * n_tokens + base, n_tokens)

@@ -153,9 +153,7 @@ def define_unpack_bytes(lanes: Lanes, width: int) -> Any:
 class Reader:
     """How to read one quantised format. Weights are `stored - offset`.
 
-    low_bytes    a block of the largest plane
-    block_bytes  a block of all planes together, what a walk reads for each
-
+    block_bytes                of all planes, for one block: the pace of a walk over a group
     planes(group, n_blocks)    addresses of the planes, the largest first; what the others take
     weights(planes, block)     eight vectors, vector j with columns 4j..4j+3 of every row, as stored
     scale(planes, block)       float32 of every row
@@ -165,7 +163,6 @@ class Reader:
     bits: int
     offset: int
     has_min: bool
-    low_bytes: int
     block_bytes: int
     planes: Any
     weights: Any
@@ -215,7 +212,7 @@ def _plain(isa: InstructionSet, bits: int, offset: int, has_min: bool) -> Reader
         return load_f16(planes[3] + block * scale_bytes)
 
     block_bytes = low_bytes + high_bytes + (2 if has_min else 1) * scale_bytes
-    return Reader(bits, offset, has_min, low_bytes, block_bytes, planes, weights, scale, minimum)
+    return Reader(bits, offset, has_min, block_bytes, planes, weights, scale, minimum)
 
 
 def _k(isa: InstructionSet, bits: int) -> Reader:
@@ -248,7 +245,7 @@ def _k(isa: InstructionSet, bits: int) -> Reader:
         return mul(dmin, load_u8(planes[5] + block * width))
 
     block_bytes = low_bytes + high_bytes + 2 * width + 2 * factor_bytes // SEGMENT
-    return Reader(bits, 0, True, low_bytes, block_bytes, planes, weights, scale, minimum)
+    return Reader(bits, 0, True, block_bytes, planes, weights, scale, minimum)
 
 
 def _q6_k(isa: InstructionSet) -> Reader:
@@ -272,4 +269,4 @@ def _q6_k(isa: InstructionSet) -> Reader:
         return load_f16(planes[2] + block // SEGMENT * factor_bytes)
 
     block_bytes = low_bytes + high_bytes + 2 * width + factor_bytes // SEGMENT
-    return Reader(6, 32, False, low_bytes, block_bytes, planes, weights, scale, scale)
+    return Reader(6, 32, False, block_bytes, planes, weights, scale, scale)
