@@ -8,38 +8,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from app.errors import DownloadError, NetworkError, printable
 from app.hub.download.failures import ChangedError, Failure, RangeRefusedError
-from app.hub.download.identity import Identity
-from app.hub.download.limit import SpeedLimit
-from app.hub.download.options import Options
 from app.hub.download.part import Claim, Part
-from app.hub.download.transport import Address, Answer, Transport
-from app.hub.transfer import POLL_S, Notify, Steering
-
-
-@dataclass(frozen=True)
-class Session:
-    """What all files of one pull share."""
-
-    transport: Transport
-    options: Options
-    limit: SpeedLimit
-    steering: Steering
-    notify: Notify
-
-
-@dataclass(frozen=True)
-class Remote:
-    """The file to fetch. `ranges`: stretches of it can be asked for. `refused` turns another answer into a failure."""
-
-    address: Address
-    identity: Identity
-    ranges: bool
-    refused: Callable[[Answer], Failure]
+from app.hub.download.session import Remote, Session
+from app.hub.download.transport import Answer
+from app.hub.transfer import POLL_S
 
 
 class Connection(threading.Thread):
@@ -78,8 +53,10 @@ class Connection(threading.Thread):
             coming = _stretch(answer, remote, claim) if remote.ranges else _whole(answer, remote)
             for piece in answer.pieces():
                 self.received += len(piece)
+                self.held = True  # by a disk that is slower than the network
                 if not self._part.write(claim, piece):
                     return
+                self.held = False
                 if self._part.to_record:
                     self._ended.put(None)  # a sign that there is something to record
                 if claim.complete:

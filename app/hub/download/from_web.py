@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.hub.download.check import check_model
-from app.hub.download.connection import Session
-from app.hub.download.fetch import FileDownload, Wanted
+from app.hub.download.fetch import FileDownload
 from app.hub.download.kept import PART
 from app.hub.download.limit import SpeedLimit
 from app.hub.download.options import Options
 from app.hub.download.part import remove
+from app.hub.download.session import Session, Wanted
 from app.hub.download.space import check_room
 from app.hub.download.transport import Address, Transport
 from app.hub.source import WebSource

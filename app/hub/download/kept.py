@@ -81,11 +81,11 @@ def _by_model(library: Library) -> Mapping[str, Sequence[Path]]:
 
 
 def _model_of(path: Path) -> str:
-    name, part, _ = path.name.partition(PART)
-    if not part:
+    name = path.name.removesuffix(".new").removesuffix(".json")
+    if not name.endswith(PART):
         return path.name.removesuffix(SCRATCH)
-    said = state.load(path.with_name(name + PART))
-    return name if said is None else said.model
+    said = state.load(path.with_name(name))
+    return name.removesuffix(PART) if said is None else said.model
 
 
 def _kept(name: str, files: Sequence[Path], *, busy: bool) -> KeptPart:

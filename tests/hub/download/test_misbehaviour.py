@@ -115,6 +115,12 @@ def small_stretches(request: Request, body: bytes) -> None:
     request.answer(206, body[first:stop], Content_Range=f"bytes {first}-{stop - 1}/{len(body)}", ETag=tag(body))
 
 
+def one_byte(request: Request, body: bytes) -> None:
+    first, _ = stretch(request, body)
+    span = f"bytes {first}-{first}/{len(body)}"
+    request.answer(206, body[first : first + 1], Content_Range=span, ETag=tag(body))
+
+
 def longer(request: Request, body: bytes) -> None:
     """Gives more than was asked for and says so."""
     first, _ = stretch(request, body)
@@ -301,6 +307,7 @@ CASES = {
     "cut for ever": Case(
         the_range(lambda r, b: cut(r, b, 10_000)), 3, ("connection", "try again"), with_tries(PATIENT, 3), kept=True
     ),
+    "a byte at a time": Case(the_range(one_byte), 3, ("sends only 1 bytes at a time",), requests=8, kept=True),
     "a circle of redirects": Case(redirects(PATH), 1, ("redirects in a circle",), requests=11),
     "a redirect to nowhere": Case(lambda _b: lambda r: r.answer(302), 1, ("redirects to nowhere",)),
     "a redirect to a file": Case(redirects("file:///etc/passwd"), 1, (r"redirects to file:///etc/passwd, .* refused",)),

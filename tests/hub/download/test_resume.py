@@ -270,9 +270,9 @@ def test_pause_takes_nothing_more_until_resume(hub: Hub, library: Library, body:
 
     download = Download(SOURCE, library, report, options=quick(clock=SkippingClock(real=True)))
     thread, outcome = run_aside(download)
-    assert half.wait(60)
+    assert half.wait(60), outcome
     download.pause()
-    assert paused.wait(60) and download.paused
+    assert paused.wait(60) and download.paused, outcome
     gate.opened.set()
     thread.join(0.3)
     assert thread.is_alive() and not (library.models_dir / "x.gguf").exists()
@@ -298,13 +298,13 @@ def test_a_killed_download_loses_no_more_than_one_piece(tmp_path: Path) -> None:
 
 def test_unfinished_downloads_are_told_and_removed(hub: Hub, library: Library, body: bytes) -> None:
     begin(hub, library, body)
-    (library.incoming_dir / "y.gguf.pip").mkdir()
-    (library.incoming_dir / "y.gguf.pip" / "wheel").write_bytes(bytes(5000))
-    (library.incoming_dir / "z.gguf.part").write_bytes(bytes(6000))
+    (library.incoming_dir / "y.parts.gguf.pip").mkdir()
+    (library.incoming_dir / "y.parts.gguf.pip" / "wheel").write_bytes(bytes(5000))
+    (library.incoming_dir / "z.parts.gguf.part").write_bytes(bytes(6000))
     x, y, z = kept_parts(library)
     assert (x.name, x.done, x.total, x.source, x.busy) == ("x.gguf", 150_000, len(body), SOURCE, False)
     assert x.n_bytes >= 150_000 and y.n_bytes >= 5000 and z.n_bytes >= 6000
-    assert (y.done, z.done) == (0, 0)
-    assert [part.name for part in remove_parts(library, "y")] == ["y.gguf"]
-    assert [part.name for part in remove_parts(library)] == ["x.gguf", "z.gguf"]
+    assert (y.name, y.done, z.name, z.done) == ("y.parts.gguf", 0, "z.parts.gguf", 0)
+    assert [part.name for part in remove_parts(library, "y.parts")] == ["y.parts.gguf"]
+    assert [part.name for part in remove_parts(library)] == ["x.gguf", "z.parts.gguf"]
     assert list(library.incoming_dir.iterdir()) == []
