@@ -143,7 +143,10 @@ def _machine_flags() -> tuple[str, ...]:
 
 def _compile(arguments: Sequence[str]) -> str:
     english = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(["g++", *arguments], capture_output=True, text=True, check=False, env=english)
+    try:
+        done = subprocess.run(["g++", *arguments], capture_output=True, text=True, check=False, env=english)
+    except FileNotFoundError:
+        raise CompileError("the tests of CUDA kernels need g++ 11 or newer (the package g++)") from None
     if done.returncode:
         raise CompileError(done.stderr.strip())
     return done.stdout

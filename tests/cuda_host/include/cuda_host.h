@@ -1,5 +1,6 @@
-// CUDA C++ for the CPU: included before a kernel file, which then compiles unmodified. docs/cuda-emulator.md says what is
-// checked. QCHAT_CUDA_HOST is defined; a wrapper of inline PTX has an #ifdef for it and calls namespace cuda_host there.
+// CUDA C++ for the CPU: included before a kernel file, which then compiles unmodified. docs/cuda-emulator.md says what
+// is checked. QCHAT_CUDA_HOST is defined; a wrapper of inline PTX has an #ifdef for it and calls namespace cuda_host
+// there.
 #pragma once
 
 #include "cuda_host/language.h"

@@ -1,5 +1,6 @@
-// Each access of a kernel that was compiled with -fsanitize=thread comes here instead of to that sanitizer's own library:
-// bounds to the byte, alignment, values that nobody wrote, asynchronous copies under way, and the order of accesses.
+// Each access of a kernel that was compiled with -fsanitize=thread comes here instead of to that sanitizer's own
+// library: bounds to the byte, alignment, values that nobody wrote, asynchronous copies under way, and the order of
+// accesses.
 #include "accesses.h"
 
 #include <cstring>
@@ -35,8 +36,9 @@ bool in_shared(const volatile void* address) {
 void check_dynamic_bounds(const char* address, size_t bytes, const char* what, const Caller& caller) {
   const size_t offset = uintptr_t(address) - uintptr_t(launch.shared.dynamic);
   if (offset < launch.module->dynamic_capacity && offset + bytes > launch.dynamic_bytes)
-    fail_for(caller, "out-of-bounds", std::string(what) + " of " + std::to_string(bytes) + " bytes at byte " +
-             std::to_string(offset) + " of " + std::to_string(launch.dynamic_bytes) + " bytes of dynamic shared memory");
+    fail_for(caller, "out-of-bounds",
+             std::string(what) + " of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " +
+                 std::to_string(launch.dynamic_bytes) + " bytes of dynamic shared memory");
 }
 
 // The buffer that the access lies in; nullptr for a page of none, where the access itself will fault.
@@ -44,8 +46,9 @@ Allocation* check_bounds(const char* address, size_t bytes, const char* what, co
   Allocation* owner = allocation_of(address);
   if (!owner || !owner->live) return nullptr;
   if (address < owner->start)
-    fail_for(caller, "out-of-bounds", std::string(what) + " of " + std::to_string(bytes) + " bytes, " +
-             std::to_string(owner->start - address) + " bytes before " + name_of(owner));
+    fail_for(caller, "out-of-bounds",
+             std::string(what) + " of " + std::to_string(bytes) + " bytes, " + std::to_string(owner->start - address) +
+                 " bytes before " + name_of(owner));
   const size_t offset = size_t(address - owner->start);
   if (offset + bytes > owner->bytes) fail_for(caller, "out-of-bounds", bytes_at(what, bytes, offset, owner));
   return owner;
@@ -68,8 +71,10 @@ void access_shared(const char* address, size_t count, bool write, const Caller& 
     if (!block.in_flight[first + i]) continue;
     fail_for(caller, "async-copy", bytes_at(what, count, bytes.offset, nullptr) + ", which cp.async has yet to fill");
   }
-  if (write) memset(&block.written[first], 1, count);
-  else check_has_value(&block.written[first], bytes, what, caller);
+  if (write)
+    memset(&block.written[first], 1, count);
+  else
+    check_has_value(&block.written[first], bytes, what, caller);
   record(bytes, write, caller.offset());
 }
 
@@ -80,8 +85,10 @@ void access_global(const char* address, size_t count, bool write, const Caller& 
   if (!owner->words) make_words(*owner);
   const size_t offset = size_t(address - owner->start);
   const Bytes bytes{owner->words, offset, owner, offset, count};
-  if (write) memset(owner->written + offset, 1, count);
-  else check_has_value(owner->written + offset, bytes, what, caller);
+  if (write)
+    memset(owner->written + offset, 1, count);
+  else
+    check_has_value(owner->written + offset, bytes, what, caller);
   if (!owner->read_only) record(bytes, write, caller.offset());
 }
 
@@ -91,15 +98,18 @@ inline void access(const void* memory, size_t bytes, bool write, const Caller& c
   if (!shared && !in_arena(address)) return;  // the thread's stack, a constant, the emulator
   if (!running()) return;
   OwnWork own_work;
-  if (shared) access_shared(address, bytes, write, caller);
-  else access_global(address, bytes, write, caller);
+  if (shared)
+    access_shared(address, bytes, write, caller);
+  else
+    access_global(address, bytes, write, caller);
 }
 
 void check_alignment(const void* address, size_t alignment, size_t bytes, const Caller& caller) {
   if (uintptr_t(address) % alignment == 0 || !(in_shared(address) || in_arena(address)) || !running()) return;
-  fail_for(caller, "misaligned", "an access to " + std::to_string(bytes) + " bytes, whose type asks for a multiple of " +
-           std::to_string(alignment) + ", at an address that is " + std::to_string(uintptr_t(address) % alignment) +
-           " above one");
+  fail_for(caller, "misaligned",
+           "an access to " + std::to_string(bytes) + " bytes, whose type asks for a multiple of " +
+               std::to_string(alignment) + ", at an address that is " + std::to_string(uintptr_t(address) % alignment) +
+               " above one");
 }
 
 void use_atomically(const volatile void* memory, size_t bytes, AtomicUse use, Order order, const Caller& caller) {
@@ -109,8 +119,10 @@ void use_atomically(const volatile void* memory, size_t bytes, AtomicUse use, Or
   if (!shared && !in_arena(address)) return;
   OwnWork own_work;
   Allocation* owner = nullptr;
-  if (shared) check_dynamic_bounds(address, bytes, "atomic", caller);
-  else if (!(owner = check_bounds(address, bytes, "atomic", caller)) || owner->read_only) return;
+  if (shared)
+    check_dynamic_bounds(address, bytes, "atomic", caller);
+  else if (!(owner = check_bounds(address, bytes, "atomic", caller)) || owner->read_only)
+    return;
   if (!launch.instrumented) return;
   if (owner && !owner->words) make_words(*owner);
   Block& block = *running()->block;
@@ -118,8 +130,10 @@ void use_atomically(const volatile void* memory, size_t bytes, AtomicUse use, Or
   const size_t first = shared ? owned_offset(address) : offset;
   uint8_t* written = shared ? &block.written[first] : owner->written + first;
   const Bytes touched{shared ? block.words.data() : owner->words, first, owner, offset, bytes};
-  if (use == AtomicUse::store) memset(written, 1, bytes);
-  else check_has_value(written, touched, "atomic", caller);
+  if (use == AtomicUse::store)
+    memset(written, 1, bytes);
+  else
+    check_has_value(written, touched, "atomic", caller);
   exchange_knowledge(uintptr_t(address), use, order);
   record_atomic(touched, use, caller.offset());
 }
@@ -147,8 +161,9 @@ void read_only_load(const void* memory, size_t bytes, Place here) {
   if (!owner || !owner->words) return;
   const size_t offset = size_t(address - owner->start);
   if (written_in_this_launch({owner->words, offset, owner, offset, bytes}))
-    fail_for(caller, "read-only-load", bytes_at("__ldg", bytes, offset, owner) +
-             ", which this launch has written: the read-only cache may hold the old value");
+    fail_for(caller, "read-only-load",
+             bytes_at("__ldg", bytes, offset, owner) +
+                 ", which this launch has written: the read-only cache may hold the old value");
 }
 
 void begin_arrival(char* shared, size_t bytes, Place here) {
@@ -171,20 +186,20 @@ using namespace cuda_host;
 #define HERE uintptr_t(__builtin_return_address(0))
 
 // The names that -fsanitize=thread gives to accesses. A volatile access counts as a relaxed atomic, as in PTX.
-#define ACCESSES(bytes)                                                                               \
-  void __tsan_read##bytes(void* address) {                                                            \
-    if (bytes > 1) check_alignment(address, bytes > 8 ? 8 : bytes, bytes, {HERE, {}});                \
-    access(address, bytes, false, {HERE, {}});                                                        \
-  }                                                                                                   \
-  void __tsan_write##bytes(void* address) {                                                           \
-    if (bytes > 1) check_alignment(address, bytes > 8 ? 8 : bytes, bytes, {HERE, {}});                \
-    access(address, bytes, true, {HERE, {}});                                                         \
-  }                                                                                                   \
-  void __tsan_unaligned_read##bytes(void* address) { access(address, bytes, false, {HERE, {}}); }     \
-  void __tsan_unaligned_write##bytes(void* address) { access(address, bytes, true, {HERE, {}}); }     \
-  void __tsan_volatile_read##bytes(void* address) { access_volatile(address, bytes, AtomicUse::load, HERE); }  \
+#define ACCESSES(bytes)                                                                                         \
+  void __tsan_read##bytes(void* address) {                                                                      \
+    if (bytes > 1) check_alignment(address, bytes > 8 ? 8 : bytes, bytes, {HERE, {}});                          \
+    access(address, bytes, false, {HERE, {}});                                                                  \
+  }                                                                                                             \
+  void __tsan_write##bytes(void* address) {                                                                     \
+    if (bytes > 1) check_alignment(address, bytes > 8 ? 8 : bytes, bytes, {HERE, {}});                          \
+    access(address, bytes, true, {HERE, {}});                                                                   \
+  }                                                                                                             \
+  void __tsan_unaligned_read##bytes(void* address) { access(address, bytes, false, {HERE, {}}); }               \
+  void __tsan_unaligned_write##bytes(void* address) { access(address, bytes, true, {HERE, {}}); }               \
+  void __tsan_volatile_read##bytes(void* address) { access_volatile(address, bytes, AtomicUse::load, HERE); }   \
   void __tsan_volatile_write##bytes(void* address) { access_volatile(address, bytes, AtomicUse::store, HERE); } \
-  void __tsan_unaligned_volatile_read##bytes(void* address) { __tsan_volatile_read##bytes(address); }  \
+  void __tsan_unaligned_volatile_read##bytes(void* address) { __tsan_volatile_read##bytes(address); }           \
   void __tsan_unaligned_volatile_write##bytes(void* address) { __tsan_volatile_write##bytes(address); }
 
 static void access_volatile(void* address, size_t bytes, AtomicUse use, uintptr_t pc) {

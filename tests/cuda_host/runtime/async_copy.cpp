@@ -15,7 +15,8 @@ void copy_async(void* shared, const void* global, size_t bytes, size_t source_by
   if (source_bytes) check_access(global, source_bytes, false, here);
   begin_arrival(static_cast<char*>(shared), bytes, here);
   if (thread.copies.empty()) thread.copies.emplace_back();
-  thread.copies.back().push_back({static_cast<char*>(shared), static_cast<const char*>(global), bytes, source_bytes, here});
+  thread.copies.back().push_back(
+      {static_cast<char*>(shared), static_cast<const char*>(global), bytes, source_bytes, here});
 }
 
 void commit_copies() {

@@ -42,9 +42,9 @@ struct Knowledge {
 struct ThreadClock {
   uint32_t segment = 0;  // 0: none since its last synchronisation
   uint32_t releases = 0;
-  Knowledge known;          // beyond what its block knows
-  Knowledge seen;           // read by relaxed atomics: known after the next fence
-  Knowledge published[2];   // by its last fence of each scope: what its atomics pass on
+  Knowledge known;         // beyond what its block knows
+  Knowledge seen;          // read by relaxed atomics: known after the next fence
+  Knowledge published[2];  // by its last fence of each scope: what its atomics pass on
 };
 
 struct Clocks {
@@ -59,9 +59,7 @@ struct Clocks {
 
 uint32_t number_of(const Thread& thread) { return thread.block->linear * clocks.threads + uint32_t(thread.linear); }
 uint32_t block_of(uint32_t thread) { return thread / clocks.threads; }
-uint32_t warp_of(uint32_t thread) {
-  return block_of(thread) * clocks.warps + thread % clocks.threads / warpSize;
-}
+uint32_t warp_of(uint32_t thread) { return block_of(thread) * clocks.warps + thread % clocks.threads / warpSize; }
 
 const Segment& segment(const Access& access) { return clocks.segments[access.segment - clocks.first_segment]; }
 
@@ -71,8 +69,8 @@ uint32_t segment_of_running() {
   const uint32_t number = number_of(*running());
   ThreadClock& clock = clocks.thread[number];
   if (!clock.segment) {
-    clocks.segments.push_back({number, clocks.block_epoch[block_of(number)], clocks.warp_epoch[warp_of(number)],
-                               clock.releases});
+    clocks.segments.push_back(
+        {number, clocks.block_epoch[block_of(number)], clocks.warp_epoch[warp_of(number)], clock.releases});
     clock.segment = clocks.first_segment + uint32_t(clocks.segments.size()) - 1;
     if (clock.segment >> 30) fail("out-of-memory", {}, "too many synchronisations in one process for the race check");
   }

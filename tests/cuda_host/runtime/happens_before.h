@@ -1,5 +1,5 @@
-// Which accesses are ordered: a happens-before check over CUDA's own synchronisation, so that a missing barrier or fence
-// is found whatever the schedule was.
+// Which accesses are ordered: a happens-before check over CUDA's own synchronisation, so that a missing barrier or
+// fence is found whatever the schedule was.
 //
 // Time is kept in counters: a block's epoch goes up at its barrier, a warp's at __syncwarp, a thread's release count at
 // a fence. An access is stamped with the segment in which it happened; a thread has learned of a segment when it shares
@@ -30,9 +30,9 @@ void exchange_knowledge(uintptr_t address, AtomicUse use, Order order);  // what
 
 uint32_t segment_of_running();
 bool in_this_launch(const Access& access);
-bool ordered(const Access& access);                            // before what the running thread does now
-bool of_my_block(const Access& access);                        // is it, of this launch, by a thread of its block?
-Access merged(const Access& older, const Access& access);      // the later of two that may be concurrent
+bool ordered(const Access& access);                        // before what the running thread does now
+bool of_my_block(const Access& access);                    // is it, of this launch, by a thread of its block?
+Access merged(const Access& older, const Access& access);  // the later of two that may be concurrent
 std::string thread_of(const Access& access);
 
 }  // namespace cuda_host

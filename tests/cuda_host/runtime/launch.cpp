@@ -1,4 +1,5 @@
-// Runs a grid: makes fibers for the blocks that are resident, lets the schedule choose among them until all have returned.
+// Runs a grid: makes fibers for the blocks that are resident, lets the schedule choose among them until all have
+// returned.
 #include <algorithm>
 #include <cstring>
 #include <mutex>

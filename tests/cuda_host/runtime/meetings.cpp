@@ -35,7 +35,8 @@ void meet_warp(unsigned mask, const char* operation, void* slot, Combine combine
   Thread& thread = *running();
   thread.here = here;
   if (!(mask >> thread.lane & 1)) {
-    fail("lane-not-in-mask", here, "lane %d calls %s with mask %08x, which leaves it out", thread.lane, operation, mask);
+    fail("lane-not-in-mask", here, "lane %d calls %s with mask %08x, which leaves it out", thread.lane, operation,
+         mask);
   }
   thread.mask = mask;
   thread.operation = operation;
@@ -118,10 +119,14 @@ void leave(Thread& thread) {
 
 static const char* describe_state(const Thread& thread) {
   switch (thread.state) {
-    case State::ready: return "running";
-    case State::yielded: return "polling memory";
-    case State::done: return "gone";
-    default: return thread.operation;
+    case State::ready:
+      return "running";
+    case State::yielded:
+      return "polling memory";
+    case State::done:
+      return "gone";
+    default:
+      return thread.operation;
   }
 }
 
@@ -140,9 +145,10 @@ void report_stuck(bool spinning) {
   if (spinning && polling) {
     current = const_cast<Thread*>(polling);
     const Thread* other = at_warp ? at_warp : at_block;
-    fail("deadlock", polling->here, "polls memory that nobody will change%s%s",
-         other ? "; " : "", other ? (describe(*other) + " waits at " + other->operation + " in line " +
-                                     std::to_string(other->here.line)).c_str() : "");
+    fail("deadlock", polling->here, "polls memory that nobody will change%s%s", other ? "; " : "",
+         other ? (describe(*other) + " waits at " + other->operation + " in line " + std::to_string(other->here.line))
+                     .c_str()
+               : "");
   }
   if (at_warp) {
     current = const_cast<Thread*>(at_warp);

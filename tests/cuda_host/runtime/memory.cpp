@@ -21,8 +21,8 @@ static void* reserve(size_t bytes, int protection) {
 namespace {
 struct Arena {
   char *start = nullptr, *next = nullptr;
-  uint32_t* owner = nullptr;             // of each page: number of the allocation + 1
-  std::deque<Allocation> allocations;    // by number; addresses of elements stay
+  uint32_t* owner = nullptr;           // of each page: number of the allocation + 1
+  std::deque<Allocation> allocations;  // by number; addresses of elements stay
 } arena;
 }  // namespace
 
@@ -101,8 +101,9 @@ void check_slack() {
   for (const Allocation& allocation : arena.allocations) {
     if (!allocation.live || allocation.read_only) continue;
     const char *start = allocation.start, *end = start + allocation.bytes;
-    const char* side = !poisoned(first_page(allocation), start) ? "before"
-                       : !poisoned(end, first_page(allocation) + page_bytes(allocation)) ? "past" : nullptr;
+    const char* side = !poisoned(first_page(allocation), start)                          ? "before"
+                       : !poisoned(end, first_page(allocation) + page_bytes(allocation)) ? "past"
+                                                                                         : nullptr;
     if (side) fail("out-of-bounds", {}, "bytes just %s %s were written", side, name_of(&allocation).c_str());
   }
 }

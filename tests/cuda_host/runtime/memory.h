@@ -26,8 +26,8 @@ struct Fault {
 bool in_arena(const volatile void* address);
 Allocation* allocation_of(const volatile void* address);  // nullptr for pages that belong to none; also of freed ones
 Fault explain_fault(const char* address);
-void make_words(Allocation& allocation);  // for the race check
-void check_slack();  // writes beside a buffer that met no forbidden page
+void make_words(Allocation& allocation);       // for the race check
+void check_slack();                            // writes beside a buffer that met no forbidden page
 std::string name_of(const Allocation* owner);  // nullptr: shared memory
 
 }  // namespace cuda_host

@@ -95,7 +95,8 @@ void record_atomic(const Bytes& bytes, AtomicUse use, uint32_t pc) {
 
 bool written_in_this_launch(const Bytes& bytes) {
   bool written = false;
-  each_cell(bytes, [&](const Cell& cell, size_t) { written |= in_this_launch(cell.write) || in_this_launch(cell.atomic); });
+  each_cell(bytes,
+            [&](const Cell& cell, size_t) { written |= in_this_launch(cell.write) || in_this_launch(cell.atomic); });
   return written;
 }
 

@@ -22,7 +22,7 @@ struct Word {
 
 // Bytes that are accessed: the first is byte `offset` of the buffer `owner`, or of shared memory where that is nullptr.
 struct Bytes {
-  Word* words;  // of the owner
+  Word* words;   // of the owner
   size_t first;  // number of the first byte, by which its word is found
   const Allocation* owner;
   size_t offset, count;

@@ -10,7 +10,6 @@
 
 namespace cuda_host {
 
-
 static Block* loaded;
 
 void find_shared_memory() {
@@ -54,8 +53,9 @@ size_t owned_shared_bytes() { return launch.shared.bytes - launch.module->dynami
 size_t owned_offset(const void* address) {
   const size_t offset = size_t(static_cast<const char*>(address) - launch.shared.start);
   const size_t dynamic = size_t(launch.shared.dynamic - launch.shared.start);
-  return offset < dynamic + launch.module->dynamic_capacity ? offset
-                                                             : offset - launch.module->dynamic_capacity + launch.dynamic_bytes;
+  return offset < dynamic + launch.module->dynamic_capacity
+             ? offset
+             : offset - launch.module->dynamic_capacity + launch.dynamic_bytes;
 }
 
 void load_shared_memory(Block& block) {
@@ -86,8 +86,8 @@ void check_dynamic_end(const Block& block) {
   const char* end = launch.shared.dynamic + launch.dynamic_bytes;
   const size_t rest = launch.module->dynamic_capacity - launch.dynamic_bytes;
   if (!rest || (uint8_t(*end) == poison && !memcmp(end, end + 1, rest - 1))) return;
-  fail("out-of-bounds", {}, "block %u, or one before it, wrote past the %u bytes of dynamic shared memory", block.linear,
-       launch.dynamic_bytes);
+  fail("out-of-bounds", {}, "block %u, or one before it, wrote past the %u bytes of dynamic shared memory",
+       block.linear, launch.dynamic_bytes);
 }
 
 }  // namespace cuda_host

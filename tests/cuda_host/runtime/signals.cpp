@@ -65,8 +65,7 @@ static void on_signal(int number, siginfo_t* info, void* context) {
   }
   char* address = static_cast<char*>(info->si_addr);
   if (number == SIGFPE) fail_in_signal("undefined-behaviour", context, "an integer is divided by zero");
-  if (number == SIGILL)
-    fail_in_signal("undefined-behaviour", context, "runs into code that can not be reached");
+  if (number == SIGILL) fail_in_signal("undefined-behaviour", context, "runs into code that can not be reached");
   const char* stack = running()->stack;
   if (address >= stack - 4096 && address < stack + 4096)
     fail_in_signal("stack-overflow", context, "more than %zu bytes of local variables", stack_bytes);
@@ -83,7 +82,7 @@ SignalsOfLaunch::SignalsOfLaunch(uint32_t stall_ms, uint32_t limit_ms) {
   stack.ss_sp = signal_stack;
   stack.ss_size = sizeof signal_stack;
   sigaltstack(&stack, &watch.stack_before);
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   for (int i = 0; i < watched_count; i++) sigaction(watched[i], &action, &watch.before[i]);

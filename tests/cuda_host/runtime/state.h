@@ -21,7 +21,7 @@ enum class State : uint8_t { ready, yielded, at_warp, at_block, at_grid, done };
 struct Block;
 
 struct AsyncCopy {
-  char *shared;
+  char* shared;
   const char* global;
   size_t bytes, source_bytes;
   Place here;
@@ -38,8 +38,8 @@ struct Thread : Identity {
   unsigned mask;
   void* slot;
   Combine combine;
-  uint64_t nap;  // rounds that it will not look at memory
-  int passed;  // threads whose predicate held at the barrier
+  uint64_t nap;                                // rounds that it will not look at memory
+  int passed;                                  // threads whose predicate held at the barrier
   std::vector<std::vector<AsyncCopy>> copies;  // committed groups, oldest first; the last is still open
 };
 
@@ -57,7 +57,7 @@ struct Block {
   std::vector<uint64_t> ready;  // a bit for each thread
   int ready_count, live, at_barrier, predicates;
   Thread* first_at_barrier;
-  std::vector<char> shared;   // its shared memory while another block has the address
+  std::vector<char> shared;  // its shared memory while another block has the address
   bool started;
   // With the race check, of the bytes of shared memory that it owns:
   std::vector<Word> words;
@@ -128,10 +128,10 @@ char* take_stack();
 void give_back_stack(char* stack);
 
 // ---- shared_memory.cpp
-void find_shared_memory();        // of launch.module, for this system thread
-size_t owned_shared_bytes();      // that a block has
-size_t owned_offset(const void*); // of an address among them
-void load_shared_memory(Block&);  // puts the block's own bytes at the address
+void find_shared_memory();         // of launch.module, for this system thread
+size_t owned_shared_bytes();       // that a block has
+size_t owned_offset(const void*);  // of an address among them
+void load_shared_memory(Block&);   // puts the block's own bytes at the address
 void forget_loaded_block();
 void check_dynamic_end(const Block& block);
 

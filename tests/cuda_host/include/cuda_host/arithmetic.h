@@ -1,4 +1,5 @@
-// Integer and float intrinsics. The rounded ones (_rn) are exact; the fast ones (__expf, __fdividef) are not the GPU's bits.
+// Integer and float intrinsics. The rounded ones (_rn) are exact; the fast ones (__expf, __fdividef) are not the GPU's
+// bits.
 #pragma once
 
 #include <climits>
@@ -25,7 +26,8 @@ inline unsigned saturated_unsigned(float value) {
   if (!(value > 0)) return 0;
   return value >= 4294967296.0f ? UINT_MAX : unsigned(value);
 }
-template <class A, class B> using Common = std::common_type_t<A, B>;
+template <class A, class B>
+using Common = std::common_type_t<A, B>;
 template <class A, class B>
 using IfArithmetic = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>, Common<A, B>>;
 }  // namespace cuda_host
@@ -33,14 +35,18 @@ using IfArithmetic = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithme
 template <class A, class B>
 constexpr cuda_host::IfArithmetic<A, B> min(A a, B b) {
   using T = cuda_host::Common<A, B>;
-  if constexpr (std::is_floating_point_v<T>) return a != a ? T(b) : b != b ? T(a) : T(b) < T(a) ? T(b) : T(a);
-  else return T(b) < T(a) ? T(b) : T(a);
+  if constexpr (std::is_floating_point_v<T>)
+    return a != a ? T(b) : b != b ? T(a) : T(b) < T(a) ? T(b) : T(a);
+  else
+    return T(b) < T(a) ? T(b) : T(a);
 }
 template <class A, class B>
 constexpr cuda_host::IfArithmetic<A, B> max(A a, B b) {
   using T = cuda_host::Common<A, B>;
-  if constexpr (std::is_floating_point_v<T>) return a != a ? T(b) : b != b ? T(a) : T(a) < T(b) ? T(b) : T(a);
-  else return T(a) < T(b) ? T(b) : T(a);
+  if constexpr (std::is_floating_point_v<T>)
+    return a != a ? T(b) : b != b ? T(a) : T(a) < T(b) ? T(b) : T(a);
+  else
+    return T(a) < T(b) ? T(b) : T(a);
 }
 
 // ---- four bytes at a time

@@ -14,6 +14,8 @@ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes
 }
 __forceinline__ void cp_async_commit() { commit_copies(); }
 template <int groups_left>
-__forceinline__ void cp_async_wait() { wait_copies(groups_left); }
+__forceinline__ void cp_async_wait() {
+  wait_copies(groups_left);
+}
 
 }  // namespace cuda_host

@@ -38,42 +38,60 @@ CUDA_HOST_UNCHECKED void store(T* address, T value, Order order, Place here) {
   memory_changed();
 }
 
-template <class T> __forceinline__ T load_relaxed(const T* p, CUDA_HOST_HERE) { return load(p, Order::relaxed, here); }
-template <class T> __forceinline__ T load_acquire(const T* p, CUDA_HOST_HERE) { return load(p, Order::acquire, here); }
-template <class T> __forceinline__ void store_relaxed(T* p, T value, CUDA_HOST_HERE) { store(p, value, Order::relaxed, here); }
-template <class T> __forceinline__ void store_release(T* p, T value, CUDA_HOST_HERE) { store(p, value, Order::release, here); }
-template <class T> __forceinline__ T add_relaxed(T* p, T value, CUDA_HOST_HERE) {
+template <class T>
+__forceinline__ T load_relaxed(const T* p, CUDA_HOST_HERE) {
+  return load(p, Order::relaxed, here);
+}
+template <class T>
+__forceinline__ T load_acquire(const T* p, CUDA_HOST_HERE) {
+  return load(p, Order::acquire, here);
+}
+template <class T>
+__forceinline__ void store_relaxed(T* p, T value, CUDA_HOST_HERE) {
+  store(p, value, Order::relaxed, here);
+}
+template <class T>
+__forceinline__ void store_release(T* p, T value, CUDA_HOST_HERE) {
+  store(p, value, Order::release, here);
+}
+template <class T>
+__forceinline__ T add_relaxed(T* p, T value, CUDA_HOST_HERE) {
   return update(p, [=](T old) { return T(old + value); }, Order::relaxed, here);
 }
-template <class T> __forceinline__ T add_acquire(T* p, T value, CUDA_HOST_HERE) {
+template <class T>
+__forceinline__ T add_acquire(T* p, T value, CUDA_HOST_HERE) {
   return update(p, [=](T old) { return T(old + value); }, Order::acquire, here);
 }
-template <class T> __forceinline__ T add_release(T* p, T value, CUDA_HOST_HERE) {
+template <class T>
+__forceinline__ T add_release(T* p, T value, CUDA_HOST_HERE) {
   return update(p, [=](T old) { return T(old + value); }, Order::release, here);
 }
-template <class T> __forceinline__ T add_acquire_release(T* p, T value, CUDA_HOST_HERE) {
+template <class T>
+__forceinline__ T add_acquire_release(T* p, T value, CUDA_HOST_HERE) {
   return update(p, [=](T old) { return T(old + value); }, Order::acquire_release, here);
 }
-template <class T> __forceinline__ T exchange_acquire(T* p, T value, CUDA_HOST_HERE) {
+template <class T>
+__forceinline__ T exchange_acquire(T* p, T value, CUDA_HOST_HERE) {
   return update(p, [=](T) { return value; }, Order::acquire, here);
 }
-template <class T> __forceinline__ T compare_and_swap_acquire(T* p, T expected, T value, CUDA_HOST_HERE) {
+template <class T>
+__forceinline__ T compare_and_swap_acquire(T* p, T expected, T value, CUDA_HOST_HERE) {
   return update(p, [=](T old) { return old == expected ? value : old; }, Order::acquire, here);
 }
 
 }  // namespace cuda_host
 
 // The second argument converts to the type of the first, as CUDA's overloads let it.
-#define CUDA_HOST_ATOMIC(name, expression)                                                              \
-  template <class T>                                                                                    \
-  __forceinline__ T name(T* address, cuda_host::Same<T> value, CUDA_HOST_HERE) {                                           \
+#define CUDA_HOST_ATOMIC(name, expression)                                                                    \
+  template <class T>                                                                                          \
+  __forceinline__ T name(T* address, cuda_host::Same<T> value, CUDA_HOST_HERE) {                              \
     return cuda_host::update(address, [=](T old) { return T(expression); }, cuda_host::Order::relaxed, here); \
   }
 CUDA_HOST_ATOMIC(atomicAdd, old + value)
 CUDA_HOST_ATOMIC(atomicSub, old - value)
 CUDA_HOST_ATOMIC(atomicMax, old < value ? value : old)
 CUDA_HOST_ATOMIC(atomicMin, value < old ? value : old)
-CUDA_HOST_ATOMIC(atomicAnd, old & value)
+CUDA_HOST_ATOMIC(atomicAnd, old& value)
 CUDA_HOST_ATOMIC(atomicOr, old | value)
 CUDA_HOST_ATOMIC(atomicXor, old ^ value)
 CUDA_HOST_ATOMIC(atomicExch, value)
@@ -83,6 +101,6 @@ CUDA_HOST_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
 
 template <class T>
 __forceinline__ T atomicCAS(T* address, cuda_host::Same<T> expected, cuda_host::Same<T> value, CUDA_HOST_HERE) {
-  return cuda_host::update(address, [=](T old) { return old == expected ? value : old; }, cuda_host::Order::relaxed,
-                           here);
+  return cuda_host::update(
+      address, [=](T old) { return old == expected ? value : old; }, cuda_host::Order::relaxed, here);
 }

@@ -37,29 +37,43 @@ struct Module {
 template <class T>
 constexpr char kind_of() {
   using V = std::remove_cv_t<T>;
-  if constexpr (std::is_void_v<V>) return 'v';
-  else if constexpr (std::is_pointer_v<V>) return 'p';
-  else if constexpr (std::is_same_v<V, bool>) return 'b';
-  else if constexpr (std::is_floating_point_v<V> || std::is_same_v<V, __half>) return 'f';
-  else if constexpr (std::is_integral_v<V>) return std::is_signed_v<V> ? 'i' : 'u';
-  else return 's';
+  if constexpr (std::is_void_v<V>)
+    return 'v';
+  else if constexpr (std::is_pointer_v<V>)
+    return 'p';
+  else if constexpr (std::is_same_v<V, bool>)
+    return 'b';
+  else if constexpr (std::is_floating_point_v<V> || std::is_same_v<V, __half>)
+    return 'f';
+  else if constexpr (std::is_integral_v<V>)
+    return std::is_signed_v<V> ? 'i' : 'u';
+  else
+    return 's';
 }
 
 template <class T>
 constexpr int size_of() {
-  if constexpr (std::is_void_v<T>) return 0;
-  else return sizeof(T);
+  if constexpr (std::is_void_v<T>)
+    return 0;
+  else
+    return sizeof(T);
 }
 
 template <class T>
-constexpr const char* type_name() { return __PRETTY_FUNCTION__; }
+constexpr const char* type_name() {
+  return __PRETTY_FUNCTION__;
+}
 
 template <class T>
 constexpr Parameter parameter() {
   using Element = std::remove_pointer_t<T>;
   constexpr bool pointer = std::is_pointer_v<T>;
-  return {type_name<T>(), kind_of<T>(), int(sizeof(T)), pointer ? kind_of<Element>() : ' ',
-          pointer ? size_of<Element>() : 0, pointer && !std::is_const_v<Element>};
+  return {type_name<T>(),
+          kind_of<T>(),
+          int(sizeof(T)),
+          pointer ? kind_of<Element>() : ' ',
+          pointer ? size_of<Element>() : 0,
+          pointer && !std::is_const_v<Element>};
 }
 
 template <auto function>

@@ -13,11 +13,12 @@ struct Product {
 };
 
 // mma.sync.m16n8k32.s32.s8.s8.s32: d (16 x 8) += a (16 x 32, by rows) * b (32 x 8, by columns). Lane 4 g + t holds
-// a[g + 8 (i & 1)][4 t + 16 (i >> 1) ..] as a[i], b[4 t + 16 i ..][g] as b[i], d[g + 8 (i >> 1)][2 t + (i & 1)] as d[i].
+// a[g + 8 (i & 1)][4 t + 16 (i >> 1) ..] as a[i], b[4 t + 16 i ..][g] as b[i], d[g + 8 (i >> 1)][2 t + (i & 1)] as
+// d[i].
 inline void multiply(void** slots, unsigned mask) {
   if (mask != ~0u)
-    fail("missing-lane", static_cast<Product*>(slots[__builtin_ctz(mask)])->here, "mma.sync needs all 32 lanes, not %08x",
-         mask);
+    fail("missing-lane", static_cast<Product*>(slots[__builtin_ctz(mask)])->here,
+         "mma.sync needs all 32 lanes, not %08x", mask);
   int8_t a[16][32], b[8][32];
   for (int lane = 0; lane < 32; lane++) {
     const Product* part = static_cast<Product*>(slots[lane]);
@@ -55,8 +56,8 @@ struct MatrixLoad {
 // ldmatrix.x1/x2/x4: lane 8 m + r names row r (16 bytes) of matrix m; lane 4 r + c gets 4 bytes, column c, of each.
 inline void distribute(void** slots, unsigned mask) {
   if (mask != ~0u)
-    fail("missing-lane", static_cast<MatrixLoad*>(slots[__builtin_ctz(mask)])->here, "ldmatrix needs all 32 lanes, not %08x",
-         mask);
+    fail("missing-lane", static_cast<MatrixLoad*>(slots[__builtin_ctz(mask)])->here,
+         "ldmatrix needs all 32 lanes, not %08x", mask);
   for (int lane = 0; lane < 32; lane++) {
     const MatrixLoad* load = static_cast<MatrixLoad*>(slots[lane]);
     for (int matrix = 0; matrix < load->matrices; matrix++) {

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-#define CUDA_HOST_VECTOR2(name, type)             \
-  struct alignas(2 * sizeof(type)) name {         \
-    type x, y;                                    \
-  };                                              \
+#define CUDA_HOST_VECTOR2(name, type)     \
+  struct alignas(2 * sizeof(type)) name { \
+    type x, y;                            \
+  };                                      \
   inline name make_##name(type x, type y) { return {x, y}; }
 
 #define CUDA_HOST_VECTOR3(name, type) \
@@ -15,15 +15,15 @@
   };                                  \
   inline name make_##name(type x, type y, type z) { return {x, y, z}; }
 
-#define CUDA_HOST_VECTOR4(name, type)                              \
-  struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name {  \
-    type x, y, z, w;                                               \
-  };                                                               \
+#define CUDA_HOST_VECTOR4(name, type)                             \
+  struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name { \
+    type x, y, z, w;                                              \
+  };                                                              \
   inline name make_##name(type x, type y, type z, type w) { return {x, y, z, w}; }
 
-#define CUDA_HOST_VECTORS(name, type)     \
-  CUDA_HOST_VECTOR2(name##2, type)        \
-  CUDA_HOST_VECTOR3(name##3, type)        \
+#define CUDA_HOST_VECTORS(name, type) \
+  CUDA_HOST_VECTOR2(name##2, type)    \
+  CUDA_HOST_VECTOR3(name##3, type)    \
   CUDA_HOST_VECTOR4(name##4, type)
 
 CUDA_HOST_VECTORS(char, signed char)

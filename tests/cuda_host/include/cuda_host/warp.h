@@ -47,26 +47,59 @@ __forceinline__ void check_width(int width, Place here) {
 template <class T, class Fold>
 CUDA_HOST_UNCHECKED T reduce(unsigned mask, T value, const char* operation, Fold, Place here) {
   T slot = value;
-  meet_warp(mask, operation, &slot, [](void** slots, unsigned lanes) {
-    T total{};
-    bool first = true;
-    for (int lane = 0; lane < warpSize; lane++) {
-      if (!(lanes >> lane & 1)) continue;
-      const T value = *static_cast<T*>(slots[lane]);
-      total = first ? value : Fold::of(total, value, lane);
-      first = false;
-    }
-    for (int lane = 0; lane < warpSize; lane++)
-      if (lanes >> lane & 1) *static_cast<T*>(slots[lane]) = total;
-  }, here);
+  meet_warp(
+      mask, operation, &slot,
+      [](void** slots, unsigned lanes) {
+        T total{};
+        bool first = true;
+        for (int lane = 0; lane < warpSize; lane++) {
+          if (!(lanes >> lane & 1)) continue;
+          const T value = *static_cast<T*>(slots[lane]);
+          total = first ? value : Fold::of(total, value, lane);
+          first = false;
+        }
+        for (int lane = 0; lane < warpSize; lane++)
+          if (lanes >> lane & 1) *static_cast<T*>(slots[lane]) = total;
+      },
+      here);
   return slot;
 }
-struct Sum { template <class T> static T of(T a, T b, int) { return T(unsigned(a) + unsigned(b)); } };
-struct Least { template <class T> static T of(T a, T b, int) { return b < a ? b : a; } };
-struct Greatest { template <class T> static T of(T a, T b, int) { return b > a ? b : a; } };
-struct BitAnd { template <class T> static T of(T a, T b, int) { return a & b; } };
-struct BitOr { template <class T> static T of(T a, T b, int) { return a | b; } };
-struct BitXor { template <class T> static T of(T a, T b, int) { return a ^ b; } };
+struct Sum {
+  template <class T>
+  static T of(T a, T b, int) {
+    return T(unsigned(a) + unsigned(b));
+  }
+};
+struct Least {
+  template <class T>
+  static T of(T a, T b, int) {
+    return b < a ? b : a;
+  }
+};
+struct Greatest {
+  template <class T>
+  static T of(T a, T b, int) {
+    return b > a ? b : a;
+  }
+};
+struct BitAnd {
+  template <class T>
+  static T of(T a, T b, int) {
+    return a & b;
+  }
+};
+struct BitOr {
+  template <class T>
+  static T of(T a, T b, int) {
+    return a | b;
+  }
+};
+struct BitXor {
+  template <class T>
+  static T of(T a, T b, int) {
+    return a ^ b;
+  }
+};
 
 }  // namespace cuda_host
 
@@ -114,9 +147,9 @@ __forceinline__ int __all_sync(unsigned mask, int predicate, CUDA_HOST_HERE) {
   return cuda_host::reduce(mask, unsigned(predicate != 0), "__all_sync", cuda_host::BitAnd{}, here) != 0;
 }
 
-#define CUDA_HOST_REDUCE(name, type, fold)                                        \
-  __forceinline__ type name(unsigned mask, type value, CUDA_HOST_HERE) {                   \
-    return cuda_host::reduce(mask, value, #name, cuda_host::fold{}, here);        \
+#define CUDA_HOST_REDUCE(name, type, fold)                                 \
+  __forceinline__ type name(unsigned mask, type value, CUDA_HOST_HERE) {   \
+    return cuda_host::reduce(mask, value, #name, cuda_host::fold{}, here); \
   }
 CUDA_HOST_REDUCE(__reduce_add_sync, int, Sum)
 CUDA_HOST_REDUCE(__reduce_add_sync, unsigned, Sum)
