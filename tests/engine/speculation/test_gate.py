@@ -166,3 +166,19 @@ def test_another_prompt_cuts_back_what_is_known() -> None:
         speculator.propose(sequence, 7, frozenset())
         speculator.record([0], 0, PLAIN_S)
     assert speculator.propose(sequence, 7, frozenset())[:1] == (9,)
+
+
+def test_what_is_wrong_again_and_again_is_guessed_no_more() -> None:
+    records = [[4 * i + 1, 4 * i + 2, 4 * i + 3, 4 * i + 4] for i in range(100)]
+    sequence = array("q", [token for record in records for token in record])
+    speculator = Speculator()
+    speculator.start(sequence)
+    guesses = []  # made behind the third token of a record, which another one follows each time
+    for i, record in enumerate(records):
+        for token in [*record[:3], 1000 + i]:
+            draft = speculator.propose(sequence, 1, frozenset())
+            if token >= 1000:
+                guesses.append(len(draft))
+            speculator.record([token], len(draft), PLAIN_S)
+            sequence.append(token)
+    assert any(guesses[:10]) and not any(guesses[-50:])
