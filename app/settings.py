@@ -102,6 +102,10 @@ class Settings:
     folders: Mapping[str, str]  # name -> path, from the [folders] table; the library checks them
     sources: Mapping[str, str]  # "sampling.top_p" -> "the flag", "QCHAT_SAMPLING_TOP_P", a file's path or "default"
 
+    def named(self, model: str) -> str:
+        """`model` as a person names it, and as `model` takes it: with its server, if a server answers."""
+        return f"{self.backend}/{model}" if self.backend in self.servers else model
+
     def items(self) -> Iterator[tuple[str, Value]]:
         """Every setting as written in config.toml, so None is "model" again and thinking is "on" or "off"."""
         for key in RULES:

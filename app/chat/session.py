@@ -181,14 +181,15 @@ class ChatSession:
 
     async def _answer(self, question_id: str, show: Show) -> Message:
         settings = self.settings
-        reply = new_message(question_id, "assistant", "", state="streaming", model=settings.model)
+        reply = new_message(question_id, "assistant", "", state="streaming", model=settings.named(settings.model))
         writing = _ReplyInProgress(reply, show)
         failure = None
         self._add(reply, show)
         saving = asyncio.ensure_future(self._save_while_it_grows(writing))
         try:
             backend = await self._host.get(settings, show)
-            writing.begin(Turn(backend, self._request(settings, question_id), writing.take))
+            turn = Turn(backend, self._request(settings, question_id), writing.take)
+            writing.begin(turn, settings.named(backend.model))
             await writing.run()
         except asyncio.CancelledError:
             writing.end("cancelled")
@@ -287,9 +288,9 @@ class _ReplyInProgress:
         self._thinking_since: float | None = None
         self._timing: dict[str, float] = {}
 
-    def begin(self, turn: Turn) -> None:
+    def begin(self, turn: Turn, model: str) -> None:
         self._turn = turn
-        self._begun = replace(self._begun, model=turn.backend.model)
+        self._begun = replace(self._begun, model=model)
 
     @property
     def message(self) -> Message:

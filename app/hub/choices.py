@@ -16,8 +16,12 @@ from app.errors import ModelFileError
 from app.hub.catalogue import CatalogueEntry, load_catalogue
 from app.hub.fit import Fit, kv_bytes_per_token
 from app.hub.library import ModelEntry, Origin
+from app.server_table import LOCAL, ServerTable
 
-Place = Literal["disk", "catalogue", "backend"]
+Place = Literal["disk", "catalogue", "server", "backend"]
+
+
+OWN_BACKENDS = (LOCAL, "openai", "ollama")
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Choice:
     """One row. Which facts there are depends on the place; `size` is in bytes and approximate in the catalogue."""
 
     place: Place
-    name: str  # what --model takes; of a backend, what --backend takes
+    name: str  # what --model takes, SERVER/MODEL at a server; of a backend, what --backend takes
     size: int = 0
     path: Path | None = None
     linked_to: Path | None = None  # a file that is used where it lies
@@ -38,8 +42,8 @@ class Choice:
     licence: str = ""
     note: str = ""
     fit: Fit | None = None
-    problem: str = ""  # why a file cannot run
-    complete: bool = True  # False until the header of a file has been read
+    problem: str = ""  # why a file cannot run, or a server cannot be asked
+    complete: bool = True  # False until the header of a file has been read, or a server has answered
 
     @property
     def usable(self) -> bool:
@@ -115,9 +119,26 @@ def _catalogue_row(entry: CatalogueEntry, kv: str, ctx: int, free: int | None) -
     )
 
 
+def of_servers(servers: Iterable[ServerTable]) -> list[Choice]:
+    """A row for each server before it has answered: its own model, which can be chosen already."""
+    return [Choice("server", f"{each.name}/{each.model}", note=each.shown_url, complete=False) for each in servers]
+
+
+def at_server(server: ServerTable, models: Iterable[str]) -> list[Choice]:
+    """The rows of a server that has answered, its own model first."""
+    names = sorted(models, key=lambda model: model != server.model)
+    rows = [Choice("server", f"{server.name}/{name}", note=server.shown_url) for name in names]
+    return rows or [unreachable_server(server, "it has no model yet")]
+
+
+def unreachable_server(server: ServerTable, problem: str) -> Choice:
+    """The row of a server that cannot be used now."""
+    return Choice("server", f"{server.name}/{server.model}", note=server.shown_url, problem=problem)
+
+
 def of_backends(names: Iterable[str]) -> list[Choice]:
-    """A row for each backend but the engine of this program; their models are not asked for here."""
-    return [Choice("backend", name) for name in names if name != "local"]
+    """A row for each plugin; their models are not asked for here. Those of qchat answer as "local" or for a server."""
+    return [Choice("backend", name) for name in names if name not in OWN_BACKENDS]
 
 
 def matching(choices: Sequence[Choice], text: str) -> list[Choice]:

@@ -7,6 +7,7 @@ from app.chat.chats import export
 from app.chat.session import ChatSession
 from app.cli.terminal import escape_controls
 from app.errors import QChatError, UsageError
+from app.server_table import LOCAL
 from app.settings import load_settings
 from app.ui.chat_screen.messages import Messages
 from app.ui.names import shown_model
@@ -76,10 +77,11 @@ class Sessions(Messages):
     async def command_choose_model(self, name: str) -> None:
         """Raises ModelNotFoundError for a name that the engine has no file of."""
         if name:
-            if self.chat.settings.backend == "local":
+            wanted = self.chat.settings_with({"model": name})
+            if wanted.backend == LOCAL:
                 from app.hub import library_of_this_machine  # noqa: PLC0415 - not needed for the first picture
 
-                library_of_this_machine().find(name)
+                library_of_this_machine().find(wanted.model)
             self.use_model(name)
         else:
             await self.action_choose_model()
@@ -192,8 +194,10 @@ class Sessions(Messages):
         from app.ui.screens.picker import PickerScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
 
         settings = self.chat.settings
-        in_use = self.host.current.model if self.host.current else ""
-        held = self.host.current.facts.get("resident_bytes", 0) if self.host.current else 0
+        current, in_use, held = self.host.current, "", 0
+        if current:
+            in_use = f"{current.name}/{current.model}" if current.name in settings.servers else current.model
+            held = current.facts.get("resident_bytes", 0)
         picker = PickerScreen(library_of_this_machine(), settings, in_use=in_use, held=held)
         name = await self.app.push_screen_wait(picker)
         if name is not None:
@@ -202,7 +206,8 @@ class Sessions(Messages):
     def use_model(self, name: str) -> None:
         """Answer with this model from the next question on."""
         self.chat.change_settings({"model": name})
-        self.status.change(model=shown_model(name), context_used=None, context_size=None)
+        settings = self.chat.settings
+        self.status.change(model=shown_model(settings.named(settings.model)), context_used=None, context_size=None)
         self.show_welcome(not self.chat.conversation)
 
     async def _settings(self) -> None:

@@ -126,9 +126,8 @@ class ChatView(Screen[None]):
         self.set_focus(self.composer)  # before anything that takes time: the next keys are meant for it
         path = chat.conversation.path()
         await self._show_path(path)
-        self.status.change(
-            model=shown_model(chat.settings.model), activity="", speed=None, speculation="", context_used=_used(path)
-        )
+        model = shown_model(chat.settings.named(chat.settings.model))
+        self.status.change(model=model, activity="", speed=None, speculation="", context_used=_used(path))
         await self.refresh_chats()
 
     async def show_path(self) -> None:
@@ -183,7 +182,7 @@ class ChatView(Screen[None]):
         if shown:
             from app.hub import library_of_this_machine  # noqa: PLC0415 - the first picture does not tell of the model yet
 
-            welcome.tell_model(self.chat.settings.model, library_of_this_machine())
+            welcome.tell_model(self.chat.settings, library_of_this_machine())
         self.conversation.display = not shown
 
     def _keys(self, action_id: str) -> list[str]:

@@ -12,6 +12,8 @@ from textual.widgets import Static
 
 from app.cli.terminal import escape_controls
 from app.errors import ModelNotFoundError
+from app.server_table import LOCAL
+from app.settings import Settings
 from app.ui.names import shown_key, shown_model
 
 if TYPE_CHECKING:
@@ -43,11 +45,13 @@ class Welcome(Vertical):
         yield Center(Static(id="welcome-model"))
         yield Center(Static(self._keys(), id="welcome-keys"))
 
-    def tell_model(self, name: str, library: Library) -> None:
-        """Tell what the first question to the model `name` will do."""
-        self.query_one("#welcome-model", Static).update(
-            Content(_about_model(name, library, self._key("choose_model") or "/model"))
-        )
+    def tell_model(self, settings: Settings, library: Library) -> None:
+        """Tell what the first question to the model of `settings` will do."""
+        if settings.backend == LOCAL:
+            text = _about_model(settings.model, library, self._key("choose_model") or "/model")
+        else:
+            text = _about_server(settings)
+        self.query_one("#welcome-model", Static).update(Content(text))
 
     def _keys(self) -> Content:
         lines = [Content.assemble(("/".rjust(7), "$text-accent"), "  commands, as you type")]
@@ -68,6 +72,13 @@ class Welcome(Vertical):
 
     def _key(self, action_id: str) -> str:
         return shown_key(self._keymap[action_id].partition(",")[0])
+
+
+def _about_server(settings: Settings) -> str:
+    table = settings.servers.get(settings.backend)
+    where = f"The server {table.name} at {table.shown_url}" if table else f"The backend {settings.backend}"
+    model = shown_model(settings.named(settings.model)) if settings.model else "it"
+    return escape_controls(f"Ask {model} something below. {where} answers, and what you write goes there.")
 
 
 def _about_model(name: str, library: Library, key: str) -> str:

@@ -10,7 +10,7 @@ from prompt_toolkit.document import Document
 from app.chat.chat_settings import CHAT_SETTINGS, short_name
 from app.hub.catalogue import load_catalogue
 from app.hub.library import library_of_this_machine
-from app.settings import RULES
+from app.settings import RULES, load_settings
 from app.ui.actions import slash_commands
 
 _THINKING = ("on", "off", "model")
@@ -40,7 +40,8 @@ class CommandCompleter(Completer):
             case "/open":
                 return [title for title in self.titles if title]
             case "/model":
-                return sorted({entry.name for entry in library_of_this_machine().list()} | set(load_catalogue()))
+                names = {entry.name for entry in library_of_this_machine().list()} | set(load_catalogue())
+                return [*sorted(names), *(f"{table.name}/{table.model}" for table in load_settings().servers.values())]
             case "/think":
                 return _THINKING
             case "/set":

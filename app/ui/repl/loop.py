@@ -106,7 +106,8 @@ class Repl:
         if wanted is not None:
             await self.desk.open(wanted)
         elif _is_tty(sys.stdin):
-            model = printable(self.desk.chat.settings.model)
+            settings = self.desk.chat.settings
+            model = printable(settings.named(settings.model), 300)
             self.desk.output.say(f"qchat {__version__}, {model}. /help lists the commands")
         hinted = False
         while not self.desk.leaving:

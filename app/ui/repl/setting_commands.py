@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from app.chat.chat_settings import read_change, short_name
 from app.chat.text import well_formed
 from app.cli.progress import human_bytes
@@ -10,8 +12,10 @@ from app.errors import UsageError, printable
 from app.hub.catalogue import load_catalogue
 from app.hub.library import library_of_this_machine
 from app.rules import OWN
+from app.server_table import LOCAL
 from app.ui.repl.desk import Desk
 
+_SERVER_WITHIN_S = 4.0
 EMPTY = '""'  # how an empty text is written
 
 
@@ -24,12 +28,14 @@ class SettingCommands:
     async def action_choose_model(self, argument: str) -> None:
         if not argument:
             self._list_models()
+            await self._list_servers()
             return
-        name = well_formed(argument)
-        if self._desk.chat.settings.backend == "local":
-            library_of_this_machine().find(name)  # says what to do if it is not there
-        self._desk.chat.change_settings({"model": name})
-        self._desk.say(f"model: {printable(name)}")
+        change = {"model": well_formed(argument)}
+        wanted = self._desk.chat.settings_with(change)
+        if wanted.backend == LOCAL:
+            library_of_this_machine().find(wanted.model)  # says what to do if it is not there
+        self._desk.chat.change_settings(change)
+        self._desk.say(f"model: {printable(wanted.named(wanted.model), 300)}")
 
     async def action_settings(self, _argument: str) -> None:
         """Every setting, its value and who decided it."""
@@ -76,7 +82,8 @@ class SettingCommands:
             self._desk.say(f"{short_name(key)} = {printable(str(now[key]), 400)}")
 
     def _list_models(self) -> None:
-        used = self._desk.chat.settings.model
+        settings = self._desk.chat.settings
+        used = settings.named(settings.model)
         here = library_of_this_machine().list()
         rows = [("*" if entry.name == used else "", entry.name, human_bytes(entry.size), "") for entry in here]
         names = {entry.name for entry in here}
@@ -88,3 +95,19 @@ class SettingCommands:
         print_table(("", "NAME", "SIZE", "NOT HERE"), rows)
         if not any(row[0] for row in rows):
             self._desk.say(f"this chat's model is {printable(used, 300)}")
+
+    async def _list_servers(self) -> None:
+        """Ask every server for its models, all at once."""
+        settings = self._desk.chat.settings
+        if not settings.servers:
+            return
+        from app.backends.probe import look_at_server  # noqa: PLC0415 - where there are servers
+
+        looks = [look_at_server(settings, name, _SERVER_WITHIN_S, try_it=False) for name in settings.servers]
+        rows = []
+        for look in await asyncio.gather(*looks):
+            used = settings.model if look.name == settings.backend else None
+            rows += [("*" if model == used else "", f"{look.name}/{model}", look.at) for model in look.models or ()]
+            if look.problem:
+                rows.append(("", f"{look.name}/", f"{look.state}: {look.problem}"))
+        print_table(("", "NAME", "AT"), rows)

@@ -21,14 +21,16 @@ from textual.worker import get_current_worker
 
 from app.backends.registry import backend_names
 from app.cli.progress import human_bytes
-from app.hub.choices import Choice, completed, in_catalogue, of_backends, on_disk
+from app.hub.choices import Choice, completed, in_catalogue, of_backends, of_servers, on_disk
 from app.hub.fit import free_memory
 from app.hub.library import Library
 from app.hub.transfer import Transfer
+from app.server_table import LOCAL
 from app.settings import Settings
 from app.ui.screens import picker_rows
 from app.ui.screens.picker_download import Download, Outcome
 from app.ui.screens.picker_list import ModelList
+from app.ui.screens.picker_servers import ask_servers
 from app.ui.widgets.one_line import OneLineInput
 
 
@@ -57,6 +59,13 @@ class PickerScreen(ModalScreen[str | None]):
         choice: Choice
 
     @dataclass
+    class Answered(Message):
+        """A server has told its models, or is not there."""
+
+        server: str
+        rows: list[Choice]
+
+    @dataclass
     class Moved(Message):
         """A download went on."""
 
@@ -78,6 +87,7 @@ class PickerScreen(ModalScreen[str | None]):
         self._models = ModelList(in_use)
         self._moved_by_hand = False
         self._said: dict[str, Content] = {}  # by key of a row: how its last download ended
+        self._at_servers = {name: of_servers([table]) for name, table in settings.servers.items()}
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -101,7 +111,9 @@ class PickerScreen(ModalScreen[str | None]):
                 "There is no model on this disk yet. The starter is a good first one: press Enter to fetch "
                 f"{starter.name} (about {human_bytes(starter.size)})."
             )
+        here += [choice for choice in choices if choice.place == "server"]
         self._show(next((choice.key for choice in here if choice.name == self._in_use), None))
+        ask_servers(self._settings, lambda server, rows: self.post_message(self.Answered(server, rows)))
 
     def on_unmount(self) -> None:
         """A download does not outlive the screen that shows it."""
@@ -115,8 +127,21 @@ class PickerScreen(ModalScreen[str | None]):
         known = {choice.path: choice for choice in self._models.choices if choice.place == "disk" and choice.complete}
         here = on_disk(self._library.list())
         here = [known[row.path] if row.path in known and known[row.path].size == row.size else row for row in here]
-        self._models.choices = [*here, *in_catalogue(here, kv, ctx, self._free), *of_backends(backend_names())]
+        self._models.choices = [*here, *in_catalogue(here, kv, ctx, self._free), *self._others()]
         self._describe([choice for choice in here if not choice.complete])
+
+    def _others(self) -> list[Choice]:
+        return [*(row for rows in self._at_servers.values() for row in rows), *of_backends(backend_names())]
+
+    @on(Answered)
+    def _server_answered(self, message: Answered) -> None:
+        """Put the rows of a server where its first one was; the cursor stays, or goes to the model in use."""
+        models, at = self._models, self._models.at_key
+        self._at_servers[message.server] = message.rows
+        models.choices = [*(row for row in models.choices if row.place in ("disk", "catalogue")), *self._others()]
+        if not self._moved_by_hand:
+            at = next((row.key for row in message.rows if row.name == self._in_use), at)
+        self._show(at)
 
     @work(thread=True, exclusive=True, group="describe")
     def _describe(self, choices: list[Choice]) -> None:
@@ -162,7 +187,7 @@ class PickerScreen(ModalScreen[str | None]):
             step = picker_rows.step(download.transfer, download.choice)
             hints = [f"{download.choice.name}: {step}", "Esc stops it"]
         elif choice and choice.usable:
-            hints = ["Enter chooses it" if choice.place == "disk" else "Enter downloads it", "Esc closes"]
+            hints = ["Enter downloads it" if choice.place == "catalogue" else "Enter chooses it", "Esc closes"]
         else:
             hints = ["Esc closes"]
         self.query_one("#hints", Static).update(" · ".join(hints))
@@ -197,8 +222,11 @@ class PickerScreen(ModalScreen[str | None]):
         elif download:
             detail = f"{download.choice.name} is being downloaded; Esc stops that first."
             self.query_one("#detail", Static).update(detail)
-        elif choice.place == "disk":
+        elif choice.place == "server":
             self.dismiss(choice.name)
+        elif choice.place == "disk":
+            away = self._settings.backend != LOCAL  # then the name alone would mean a model there
+            self.dismiss(f"{LOCAL}/{choice.name}" if away else choice.name)
         else:
             self._start(choice)
 

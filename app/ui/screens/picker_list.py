@@ -84,7 +84,7 @@ class ModelList(OptionList, can_focus=False):
         return options
 
     def _row(self, choice: Choice, columns: Columns) -> Content:
-        in_use = choice.place == "disk" and choice.name == self._in_use
+        in_use = choice.place in ("disk", "server") and choice.name == self._in_use
         row = picker_rows.row(choice, columns, self.row_width, in_use=in_use, failed=choice.key in self.failed)
         row = Content.assemble(CURSOR if choice.key == self.at_key else "  ", row)
         if self.download and self.download.transfer and choice is self.download.choice:

@@ -17,7 +17,13 @@ from app.hub.choices import Choice, Place
 from app.hub.fit import Fit
 from app.hub.transfer import Transfer
 
-HEADINGS: dict[Place, str] = {"disk": "On this disk", "catalogue": "To download", "backend": "Other backends"}
+HEADINGS: dict[Place, str] = {
+    "disk": "On this disk",
+    "catalogue": "To download",
+    "server": "Servers",
+    "backend": "Other backends",
+}
+WITHOUT_COLUMNS: tuple[Place, ...] = ("server", "backend")
 DIM = "$foreground-muted"
 GOOD, WARN, BAD = "$text-success", "$text-warning", "$text-error"
 GAP = 2  # cells between columns
@@ -40,7 +46,7 @@ def columns_of(choices: Sequence[Choice], width: int) -> dict[Place, Columns]:
     room = max(LEAST_NAME + 4, width - (SIZE + CONTEXT + MEMORY + 4 * GAP))
     names, kinds = {}, {}
     for place, title in HEADINGS.items():
-        section = [choice for choice in choices if choice.place == place]
+        section = [choice for choice in choices if choice.place == place != "server"]
         names[place] = max(cell_len(text) for text in (title, *(escaped(choice.name) for choice in section)))
         kinds[place] = max(cell_len(text) for text in ("type", *(escaped(_kind(choice)) for choice in section)))
     both = min(room, max(names[place] + kinds[place] for place in HEADINGS))
@@ -48,6 +54,8 @@ def columns_of(choices: Sequence[Choice], width: int) -> dict[Place, Columns]:
     for place in HEADINGS:
         name = max(LEAST_NAME, min(names[place], both - min(kinds[place], LEAST_KIND)))
         fitting[place] = Columns(name, both - name)
+    at_servers = [cell_len(escaped(choice.name)) for choice in choices if choice.place == "server"]
+    fitting["server"] = Columns(min(max(at_servers, default=0), width * 2 // 3), 0)
     return fitting
 
 
@@ -59,7 +67,7 @@ def escaped(text: str) -> str:
 def heading(place: Place, columns: Columns, width: int) -> Content:
     """The line above a section, which also names its columns."""
     title = Content.styled(HEADINGS[place].ljust(columns.name), "bold $text-primary")
-    if place == "backend":
+    if place in WITHOUT_COLUMNS:
         return title.truncate(width)
     kind = "type" if place == "disk" else "licence"
     rest = _line([(kind, columns.kind), ("size", -SIZE), ("context", -CONTEXT), ("memory", MEMORY)])
@@ -73,6 +81,8 @@ def row(choice: Choice, columns: Columns, width: int, *, in_use: bool, failed: b
         name = name.stylize(DIM)
     if choice.place == "backend":
         cells = [(name, columns.name), (Content.styled(f"qchat --backend {escaped(choice.name)}", DIM), width)]
+    elif choice.place == "server":
+        cells = [(name, columns.name), (_about_server(choice, in_use), width)]
     elif choice.problem:
         cells = [(name, columns.name), (Content.styled(f"cannot run: {escaped(choice.problem)}", BAD), width)]
     else:
@@ -134,7 +144,9 @@ def detail(choice: Choice, width: int) -> Content:
     if choice.place == "backend":
         said = f"Its models are its own: qchat --backend {escaped(choice.name)} --model NAME"
         return Content.assemble((escaped(choice.name), "bold"), "\n", (said, DIM))
-    if choice.problem:
+    if choice.place == "server":
+        second = _server_sentence(choice)
+    elif choice.problem:
         second = Content.styled(f"cannot run: {escaped(choice.problem)}", BAD)
     elif choice.fit:
         second = Content.styled(_memory_sentence(choice, choice.fit), DIM)
@@ -151,6 +163,21 @@ def detail(choice: Choice, width: int) -> Content:
 def failure(error: QChatError) -> Content:
     """What went wrong and what to do, in two lines."""
     return Content.assemble((escaped(error.message), BAD), "\n", (escaped(error.hint or ""), DIM))
+
+
+def _about_server(choice: Choice, in_use: bool) -> Content:
+    if choice.problem:
+        return Content.styled(escaped(choice.problem), BAD)
+    if in_use:
+        return Content.styled("in use", "bold $text-primary")
+    return Content.styled(escaped(choice.note) if choice.complete else "asking ...", DIM)
+
+
+def _server_sentence(choice: Choice) -> Content:
+    if choice.problem:
+        return Content.styled(escaped(choice.problem), BAD)
+    waiting = "" if choice.complete else " It has not told its models yet."
+    return Content.styled(f"That server answers, and what you write goes there.{waiting}", DIM)
 
 
 def _memory_sentence(choice: Choice, fit: Fit) -> str:

@@ -16,6 +16,7 @@ from app.chat.store import Store
 from app.ui.actions import slash_commands
 from app.ui.repl.completion import CommandCompleter
 from app.ui.repl.loop import Repl
+from tests.backends.ollama.server import FakeOllama, serving
 from tests.ui.repl.scripted import CODE
 from tests.ui.repl.talk import CTRL_C, Talker
 
@@ -242,6 +243,28 @@ def test_a_command_whose_argument_is_wrong_is_there_to_be_corrected(talk: Talker
 
 def test_a_command_without_an_argument_that_fails_leaves_the_prompt_empty(talk: Talker) -> None:
     assert talk("/copy", "/set top_p 0.5", edits=True).drafts == ["", ""]
+
+
+def test_a_chat_goes_to_a_server_and_back(talk: Talker, qchat_home: Path, tiny_qwen3_path: Path) -> None:
+    models = qchat_home / "data" / "models"
+    models.mkdir(parents=True)
+    (models / "mine.gguf").symlink_to(tiny_qwen3_path)
+    with serving(FakeOllama()) as fake:
+        (qchat_home / "config.toml").write_text(
+            f'[servers.work]\nkind = "ollama"\nurl = "{fake.url}"\n'
+            '[servers.gone]\nkind = "ollama"\nurl = "http://127.0.0.1:9"\n'
+        )
+        talked = talk(
+            "/model work/qwen3:8b", "/model", "/model other", "/model none/x", "/model local/mine", "/model local/no"
+        )
+    assert talked.err[0] == "qchat: model: work/qwen3:8b\n"
+    listed = [line.split() for line in talked.out[1].splitlines() if "work/" in line or "gone/" in line]
+    assert listed[0] == ["*", "work/qwen3:8b", fake.url] and listed[1][:2] == ["gone/", "unreachable:"]
+    assert talked.err[2] == "qchat: model: work/other\n"  # a name alone is one of the same server
+    assert talked.err[3] == "qchat: model: work/none/x\n"
+    assert talked.err[4] == "qchat: model: mine\n" and "no model no" in talked.err[5]
+    settings = talked.repl.desk.chat.settings
+    assert (settings.backend, settings.model) == ("local", "mine")
 
 
 def test_models_are_listed_and_chosen(talk: Talker, qchat_home: Path, tiny_qwen3_path: Path) -> None:
