@@ -53,11 +53,6 @@ def find_key(server: ServerTable) -> FoundKey | None:
     return None
 
 
-def where_a_key_goes(server: ServerTable) -> str:
-    """What a person can do about a key that is missing or wrong."""
-    return f"set {server.key_env or key_variable(server.name)}, or 'qchat backends login {server.name}'"
-
-
 def check_key(text: str, origin: str) -> Secret:
     """`text` as a key, without white space around it. UsageError, which does not repeat it, if no key can be so."""
     key = text.strip()
