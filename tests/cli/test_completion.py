@@ -118,6 +118,21 @@ def test_what_can_be_listed_is_offered(ask: Ask, line: str, offered: list[str]) 
     assert values(ask(line)) == offered
 
 
+def test_servers_are_offered_by_name_and_nobody_is_asked(ask: Ask, qchat_home: Path) -> None:
+    qchat_home.mkdir(exist_ok=True)
+    (qchat_home / "config.toml").write_text(
+        '[servers.work]\nurl = "h:1/v1"\nmodel = "big"\n[servers.wide]\nurl = "h:2"\n'
+    )
+    assert values(ask("qchat ask -m wo")) == ["work/big"]
+    assert [each[1:] for each in ask("qchat ask -m wi")] == [["wide/", "at h:2"]]
+    assert values(ask("qchat ask --backend w")) == ["work", "wide"]
+    assert values(ask("qchat backends w")) == ["work", "wide"]
+    assert values(ask("qchat backends list w")) == values(ask("qchat backends login w")) == ["work", "wide"]
+    assert set(values(ask("qchat backends l"))) == {"list", "login", "logout", "local"}
+    (qchat_home / "config.toml").write_text("[servers.work]\nurll = 1\n")
+    assert values(ask("qchat ask --backend w")) == []  # the command itself will complain
+
+
 def test_models_are_those_here_then_the_catalogue(ask: Ask, models: Path) -> None:
     """Neither a name with control characters nor a broken file may spoil the list: the headers are not read."""
     here = ["a:b:c", "tiny", "with space's"]
