@@ -15,8 +15,9 @@ from app.hub.transfer import Steering, Transfer
 from tests.hub.files import write_gguf
 
 PIECE = 64 << 10  # bytes
-PATIENT = Patience(connect_s=120, stall_s=120)
-SOON_TIRED = Patience(connect_s=120, stall_s=0.3)
+LONG_S = 240.0  # for waiting for what comes at once, on a machine that may stand still
+PATIENT = Patience(connect_s=LONG_S, stall_s=LONG_S)
+SOON_TIRED = Patience(connect_s=LONG_S, stall_s=0.3)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import pytest
 
 Script = Callable[["Request"], None]
-FOREVER_S = 60.0  # for which a silent server stays silent, unless the test ends before
+FOREVER_S = 240.0  # for which a silent server stays silent, unless the test ends before
 
 
 @dataclass

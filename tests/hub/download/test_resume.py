@@ -15,7 +15,7 @@ from app.hub.download.kept import kept_parts, remove_parts
 from app.hub.library import Library
 from app.hub.transfer import Cancelled, Transfer
 from tests.hub.download.killing import BYTES_PER_S, kill_while_pulling, sent_by, sound
-from tests.hub.download.pulling import PATIENT, PIECE, Pull, SkippingClock, make_body, quick, with_tries
+from tests.hub.download.pulling import LONG_S, PATIENT, PIECE, Pull, SkippingClock, make_body, quick, with_tries
 from tests.hub.download.scripted import Hub, Request, cut, serve_file, serve_whole, sha256, stretch
 from tests.hub.files import left_in
 
@@ -212,7 +212,7 @@ class Gate:
         request.head(206, Content_Length=stop - first, Content_Range=span, ETag=tag)
         request.send(self.body[first : (first + stop) // 2])
         self.half_sent.set()
-        self.opened.wait(60)
+        self.opened.wait(LONG_S)
         request.send(self.body[(first + stop) // 2 : stop])
 
 
@@ -243,9 +243,9 @@ def test_cancel_keeps_the_part_and_the_next_pull_goes_on(hub: Hub, library: Libr
 
     download = Download(SOURCE, library, report, options=quick())
     thread, outcome = run_aside(download)
-    assert half.wait(60)
+    assert half.wait(LONG_S)
     download.cancel()
-    thread.join(60)
+    thread.join(LONG_S)
     assert isinstance(outcome[0], Cancelled)
     gate.opened.set()
     assert [part.done for part in kept_parts(library)] == [len(body) // 2]
@@ -270,14 +270,14 @@ def test_pause_takes_nothing_more_until_resume(hub: Hub, library: Library, body:
 
     download = Download(SOURCE, library, report, options=quick(clock=SkippingClock(real=True)))
     thread, outcome = run_aside(download)
-    assert half.wait(60), outcome
+    assert half.wait(LONG_S), outcome
     download.pause()
-    assert paused.wait(60) and download.paused, outcome
+    assert paused.wait(LONG_S) and download.paused, outcome
     gate.opened.set()
     thread.join(0.3)
     assert thread.is_alive() and not (library.models_dir / "x.gguf").exists()
     download.resume()
-    thread.join(60)
+    thread.join(LONG_S)
     assert not isinstance(outcome[0], BaseException)
     assert (library.models_dir / "x.gguf").read_bytes() == body
 

@@ -17,7 +17,7 @@ from app.hub.download.lock import alone, alone_if_free
 from app.hub.library import Library
 from app.hub.transfer import Transfer
 from tests.hub.download.killing import sent, sent_by, start_pull
-from tests.hub.download.pulling import PIECE, Pull, make_body, quick
+from tests.hub.download.pulling import LONG_S, PIECE, Pull, make_body, quick
 from tests.hub.download.scripted import Hub, Request, serve_file
 from tests.hub.files import left_in
 
@@ -42,7 +42,7 @@ def test_two_processes_share_one_download_and_both_succeed(tmp_path: Path) -> No
     with sent_by(tmp_path / "model.gguf", body, 500_000.0) as server:
         home = tmp_path / "home"
         with start_pull(server, home, PIECE) as one, start_pull(server, home, PIECE) as two:
-            assert one.wait(120) == two.wait(120) == 0
+            assert one.wait(LONG_S) == two.wait(LONG_S) == 0
         assert sent(server) == len(body) + 1, "the file once, and one byte to ask about it"
         assert (home / "data" / "models" / "model.gguf").read_bytes() == body
 
@@ -61,10 +61,10 @@ def test_who_waits_sees_how_far_it_is_and_can_leave_or_take_over(hub: Hub, libra
         download = Download(SOURCE, library, report, options=quick())
         thread = threading.Thread(target=download.run, daemon=True)
         thread.start()
-        assert waiting.wait(60)
+        assert waiting.wait(LONG_S)
         assert (seen[0].stage, seen[0].note) == ("waiting", "another qchat is fetching it")
         assert hub.requests == []
-    thread.join(60)
+    thread.join(LONG_S)
     assert (library.models_dir / "x.gguf").read_bytes() == body
     assert not lock.exists()
 
@@ -114,7 +114,7 @@ def test_a_disk_that_becomes_full_is_told_and_a_later_pull_goes_on(
     hub.scripts[PATH] = serve_file(body) if known else chunked
     environment = os.environ | {"QCHAT_HOME": str(tmp_path / "home")}
     command = [sys.executable, "-c", _LIMITED, "200000", SOURCE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONG_S, check=True)
     assert done.stdout.splitlines()[-1] == "1 0", done.stderr
     assert "the disk is full" in done.stderr and "Traceback" not in done.stderr
     assert (tmp_path / "home" / "data" / "models" / "x.gguf").read_bytes() == body
