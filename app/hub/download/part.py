@@ -121,16 +121,17 @@ class Part:
         Waits while `piece` bytes are ahead of the state.
         """
         with self._moved:
-            self._moved.wait_for(lambda: self._ahead < self._piece or claim.dropped)
+            while self._ahead >= self._piece and not claim.dropped:
+                self._moved.wait()
             if claim.dropped:
                 return False
             if claim.stop is not None:
                 data = data[: claim.stop - claim.at]
             with writing(self.path):
                 self._file.seek(claim.at)
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[self._file.write(rest) :]
+                written = self._file.write(data)
+                while written < len(data):
+                    written += self._file.write(data[written:])
             claim.at += len(data)
             self._ahead += len(data)
             return True

@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import BinaryIO
 
-STEP = 1 << 20  # bytes; about a millisecond
+STEP = 8 << 20  # bytes taken in at a time; about ten milliseconds
+BUFFER = 256 << 10  # bytes; small enough to stay in the processor's cache between reading and hashing
 
 
 class GrowingHash:
@@ -16,6 +17,7 @@ class GrowingHash:
         self._path = path
         self._hash = hashlib.sha256()
         self._file: BinaryIO | None = None
+        self._buffer = memoryview(bytearray(BUFFER))
         self.done = 0  # bytes
 
     def __enter__(self) -> GrowingHash:
@@ -35,10 +37,14 @@ class GrowingHash:
         if frontier - self.done < at_least or self._file is None:
             return False
         self._file.seek(self.done)
-        data = self._file.read(min(STEP, frontier - self.done))
-        self._hash.update(data)
-        self.done += len(data)
-        return bool(data)
+        stop = min(frontier, self.done + STEP)
+        while self.done < stop:
+            got = self._file.readinto(self._buffer[: stop - self.done])  # type: ignore[attr-defined]
+            if not got:
+                return False
+            self._hash.update(self._buffer[:got])
+            self.done += got
+        return True
 
     def hexdigest(self) -> str:
         """The hash of what was taken in so far."""
