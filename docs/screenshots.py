@@ -113,7 +113,7 @@ def picture(name: str) -> str:
         patch.setenv("QCHAT_HOME", home)
         patch.setenv("QCHAT_THEME", "dark")
         patch.setattr("app.ui.screens.picker.free_memory", lambda: 12_400_000_000)
-        patch.setattr("app.ui.screens.picker.backend_names", lambda: ["local"])
+        patch.setattr("app.ui.screens.picker_shelf.backend_names", lambda: ["local"])
         patch.setattr("app.hub.download.handle.steered_pull", never_ends)
         paths().models_dir.mkdir(parents=True)
         model = paths().models_dir / starter().file_name

@@ -14,11 +14,12 @@ from typing import Literal
 
 from app.errors import ModelFileError
 from app.hub.catalogue import CatalogueEntry, load_catalogue
+from app.hub.catalogue.repository import Repository
 from app.hub.fit import Fit, kv_bytes_per_token
-from app.hub.library import ModelEntry, Origin
+from app.hub.library import Library, ModelEntry, Origin
 from app.server_table import LOCAL, ServerTable
 
-Place = Literal["disk", "catalogue", "server", "backend"]
+Place = Literal["disk", "unfinished", "repository", "offer", "catalogue", "server", "backend"]
 
 
 OWN_BACKENDS = (LOCAL, "openai", "ollama")
@@ -29,12 +30,16 @@ class Choice:
     """One row. Which facts there are depends on the place; `size` is in bytes and approximate in the catalogue."""
 
     place: Place
-    name: str  # what --model takes, SERVER/MODEL at a server; of a backend, what --backend takes
+    # what --model takes, SERVER/MODEL at a server; what to pull if it is not here; of a backend, what --backend takes
+    name: str
     size: int = 0
     path: Path | None = None
     linked_to: Path | None = None  # a file that is used where it lies
     origin: Origin = "qchat"  # whose it is, of what is on this disk
-    store: str = "qchat"  # the same for a person
+    store: str = "qchat"  # the same for a person; of an offer, the repository
+    label: str = ""  # what is shown in place of the name, where the name says more than is needed there
+    done: int = 0  # bytes that are here of what is not complete
+    best: bool = False  # of the offers of a repository, the one for this machine
     title: str = ""  # the name that the file gives itself
     architecture: str = ""
     quantisation: str = ""
@@ -60,7 +65,16 @@ def on_disk(entries: Iterable[ModelEntry]) -> list[Choice]:
     """A row, not yet complete, for each model of the library."""
     return [
         Choice(
-            "disk", e.name, e.size, e.path, e.linked_to, e.origin, e.place, problem=e.problem, complete=bool(e.problem)
+            "disk",
+            e.name,
+            e.size,
+            e.path,
+            e.linked_to,
+            e.origin,
+            e.place,
+            "" if e.is_ours else e.name.partition(":")[2],
+            problem=e.problem,
+            complete=bool(e.problem),
         )
         for e in entries
     ]
@@ -96,8 +110,46 @@ def completed(choice: Choice, kv: str, ctx: int, free: int | None) -> Choice:
     return dataclasses.replace(known, context=context, fit=fit)
 
 
+def unfinished(library: Library) -> list[Choice]:
+    """A row for each download that is not complete and can be gone on with."""
+    from app.hub.download.kept import kept_parts  # noqa: PLC0415 - reads the disk, so it is not needed for a list
+
+    return [
+        Choice(
+            "unfinished",
+            part.source,
+            part.total or 0,
+            label=part.name,
+            done=part.done,
+            problem="another qchat is fetching it" if part.busy else "",
+        )
+        for part in kept_parts(library)
+        if part.source and part.done
+    ]
+
+
+def offers_of(repository: Repository) -> list[Choice]:
+    """A row for each quantisation of a repository, the best first."""
+    rows = [
+        Choice(
+            "offer",
+            repository.source(offer),
+            offer.size,
+            store=f"hf:{repository.name}",
+            label=offer.file,
+            quantisation=offer.kind,
+            note=f"{offer.parts} parts" if offer.parts > 1 else "",
+            fit=offer.fit,
+            problem=offer.problem,
+            best=offer.best,
+        )
+        for offer in repository.offers
+    ]
+    return sorted(rows, key=lambda row: not row.best)
+
+
 def in_catalogue(here: Iterable[Choice], kv: str, ctx: int, free: int | None) -> list[Choice]:
-    """A row for each model of the catalogue that is not on this disk, the starter first."""
+    """A row for each model of the catalogue that is not `here`, neither whole nor in part, the starter first."""
     names = {choice.name for choice in here}
     entries = sorted(load_catalogue().values(), key=lambda entry: not entry.starter)
     return [_catalogue_row(entry, kv, ctx, free) for entry in entries if entry.name not in names]
@@ -148,5 +200,5 @@ def matching(choices: Sequence[Choice], text: str) -> list[Choice]:
 
 
 def _searched(choice: Choice) -> str:
-    shown = (choice.name, choice.title, choice.quantisation, choice.licence, choice.note, choice.store)
+    shown = (choice.name, choice.label, choice.title, choice.quantisation, choice.licence, choice.note, choice.store)
     return " ".join(shown).casefold()

@@ -1,4 +1,4 @@
-"""The model picker: choose a model of this disk, or fetch one of the catalogue and choose it.
+"""The model picker: choose a model of this disk, or fetch one of the catalogue or of a repository and choose it.
 
 The filter keeps the focus the whole time, and the keys that move go to the list. Files are described and models are
 fetched in threads, which only post messages; everything that the screen shows is decided here.
@@ -6,6 +6,7 @@ fetched in threads, which only post messages; everything that the screen shows i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,9 +20,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.worker import get_current_worker
 
-from app.backends.registry import backend_names
 from app.cli.progress import human_bytes
-from app.hub.choices import Choice, completed, in_catalogue, of_backends, of_servers, on_disk
+from app.errors import QChatError
+from app.hub.catalogue.repository import Repository, look
+from app.hub.choices import Choice, Place, completed
 from app.hub.fit import free_memory
 from app.hub.library import Library
 from app.hub.transfer import Transfer
@@ -31,7 +33,17 @@ from app.ui.screens import picker_rows
 from app.ui.screens.picker_download import Download, Outcome
 from app.ui.screens.picker_list import ModelList
 from app.ui.screens.picker_servers import ask_servers
+from app.ui.screens.picker_shelf import Shelf
 from app.ui.widgets.one_line import OneLineInput
+
+_ENTER: Mapping[Place, str] = {
+    "disk": "Enter chooses it",
+    "unfinished": "Enter goes on with it",
+    "repository": "Enter asks for it",
+    "offer": "Enter downloads it",
+    "catalogue": "Enter downloads it",
+    "server": "Enter chooses it",
+}
 
 
 class PickerScreen(ModalScreen[str | None]):
@@ -66,6 +78,13 @@ class PickerScreen(ModalScreen[str | None]):
         rows: list[Choice]
 
     @dataclass
+    class Listed(Message):
+        """The hub has told what a repository offers, or why it does not."""
+
+        choice: Choice
+        answer: Repository | QChatError
+
+    @dataclass
     class Moved(Message):
         """A download went on."""
 
@@ -83,18 +102,19 @@ class PickerScreen(ModalScreen[str | None]):
         self._settings = settings
         self._in_use = in_use
         free = free_memory()
-        self._free = None if free is None else free + held
+        self._shelf = Shelf(library, settings, None if free is None else free + held)
         self._models = ModelList(in_use)
         self._moved_by_hand = False
         self._said: dict[str, Content] = {}  # by key of a row: how its last download ended
-        self._at_servers = {name: of_servers([table]) for name, table in settings.servers.items()}
+        self._verdicts: dict[str, str] = {}  # by key of a row: what was found out about the file that came
+        self._asking = ""  # the repository that is being asked for
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
             panel.border_title = "Choose a model"
-            if self._free is not None:
-                panel.border_subtitle = f"{human_bytes(self._free)} of memory free"
-            yield OneLineInput(placeholder="Type to filter", id="filter", compact=True)
+            if self._shelf.free is not None:
+                panel.border_subtitle = f"{human_bytes(self._shelf.free)} of memory free"
+            yield OneLineInput(placeholder="Type to filter, or hf:ORG/REPO", id="filter", compact=True)
             yield Static(id="welcome", markup=False)
             yield self._models
             yield Static(id="detail", markup=False)
@@ -104,7 +124,7 @@ class PickerScreen(ModalScreen[str | None]):
         self._read_library()
         choices = self._models.choices
         here = [choice for choice in choices if choice.place == "disk"]
-        starter = choices[0]
+        starter = next(choice for choice in choices if choice.place == "catalogue")
         self.set_class(not here, "-first-run")
         if not here:
             self.query_one("#welcome", Static).update(
@@ -123,22 +143,15 @@ class PickerScreen(ModalScreen[str | None]):
 
     def _read_library(self) -> None:
         """Take the rows afresh, keeping what is known of files that were described before."""
-        kv, ctx = self._settings.kv, self._settings.ctx
-        known = {choice.path: choice for choice in self._models.choices if choice.place == "disk" and choice.complete}
-        here = on_disk(self._library.list())
-        here = [known[row.path] if row.path in known and known[row.path].size == row.size else row for row in here]
-        self._models.choices = [*here, *in_catalogue(here, kv, ctx, self._free), *self._others()]
-        self._describe([choice for choice in here if not choice.complete])
-
-    def _others(self) -> list[Choice]:
-        return [*(row for rows in self._at_servers.values() for row in rows), *of_backends(backend_names())]
+        self._describe(self._shelf.read())
+        self._models.choices = self._shelf.rows(self._models.wanted)
 
     @on(Answered)
     def _server_answered(self, message: Answered) -> None:
         """Put the rows of a server where its first one was; the cursor stays, or goes to the model in use."""
         models, at = self._models, self._models.at_key
-        self._at_servers[message.server] = message.rows
-        models.choices = [*(row for row in models.choices if row.place in ("disk", "catalogue")), *self._others()]
+        self._shelf.answered(message.server, message.rows)
+        models.choices = self._shelf.rows(models.wanted)
         if not self._moved_by_hand:
             at = next((row.key for row in message.rows if row.name == self._in_use), at)
         self._show(at)
@@ -147,7 +160,7 @@ class PickerScreen(ModalScreen[str | None]):
     def _describe(self, choices: list[Choice]) -> None:
         worker = get_current_worker()
         for choice in choices:
-            described = completed(choice, self._settings.kv, self._settings.ctx, self._free)
+            described = completed(choice, self._settings.kv, self._settings.ctx, self._shelf.free)
             if worker.is_cancelled:
                 return
             self.post_message(self.Described(described))
@@ -155,7 +168,8 @@ class PickerScreen(ModalScreen[str | None]):
     @on(Described)
     def _complete(self, message: Described) -> None:
         choice, models = message.choice, self._models
-        models.choices = [choice if row.key == choice.key else row for row in models.choices]
+        self._shelf.described(choice)
+        models.choices = self._shelf.rows(models.wanted)
         if choice.problem and choice.key == models.at_key and not self._moved_by_hand:
             self._show()
         else:
@@ -177,17 +191,22 @@ class PickerScreen(ModalScreen[str | None]):
         if choice is None:
             detail = Content("Nothing here has all of these words.")
         else:
-            detail = self._said.get(choice.key) or picker_rows.detail(choice, self._models.row_width)
+            verdict = self._verdicts.get(choice.key, "")
+            detail = self._said.get(choice.key) or picker_rows.detail(choice, self._models.row_width, verdict)
         self.query_one("#detail", Static).update(detail)
         self._hint()
 
     def _hint(self) -> None:
         choice, download = self._models.at, self._models.download
         if download:
-            step = picker_rows.step(download.transfer, download.choice)
-            hints = [f"{download.choice.name}: {step}", "Esc stops it"]
+            here = choice is not None and choice.key == download.choice.key
+            switch = "Enter goes on" if download.paused else "Enter pauses it"
+            step = picker_rows.step(download.transfer, download.choice, paused=download.paused)
+            hints = [f"{picker_rows.shown_name(download.choice)}: {step}", *([switch] if here else []), "Esc stops it"]
+        elif self._asking:
+            hints = [f"asking for {picker_rows.escaped(self._asking)} ...", "Esc closes"]
         elif choice and choice.usable:
-            hints = ["Enter downloads it" if choice.place == "catalogue" else "Enter chooses it", "Esc closes"]
+            hints = [_ENTER[choice.place], "Esc closes"]
         else:
             hints = ["Esc closes"]
         self.query_one("#hints", Static).update(" · ".join(hints))
@@ -201,7 +220,12 @@ class PickerScreen(ModalScreen[str | None]):
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:
         self._models.wanted = event.value
+        self._models.choices = self._shelf.rows(event.value)
         self._show(self._models.at_key)
+
+    def _clear_filter(self) -> None:
+        with self.prevent(Input.Changed):
+            self.query_one(Input).value = self._models.wanted = ""
 
     @on(OptionList.OptionHighlighted)
     def _cursor_moved(self) -> None:
@@ -219,14 +243,19 @@ class PickerScreen(ModalScreen[str | None]):
         choice, download = self._models.at, self._models.download
         if choice is None or not choice.usable:
             self.app.bell()
+        elif download and choice.key == download.choice.key:
+            download.pause_or_resume()
+            self._redraw()
         elif download:
-            detail = f"{download.choice.name} is being downloaded; Esc stops that first."
-            self.query_one("#detail", Static).update(detail)
+            name = picker_rows.shown_name(download.choice)
+            self.query_one("#detail", Static).update(f"{name} is being downloaded; Esc stops that first.")
         elif choice.place == "server":
             self.dismiss(choice.name)
         elif choice.place == "disk":
             away = self._settings.backend != LOCAL  # then the name alone would mean a model there
             self.dismiss(f"{LOCAL}/{choice.name}" if away else choice.name)
+        elif choice.place == "repository":
+            self._ask(choice)
         else:
             self._start(choice)
 
@@ -245,6 +274,38 @@ class PickerScreen(ModalScreen[str | None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Ctrl-C is this screen's only while there is something to stop."""
         return action != "stop" or self._models.download is not None
+
+    # A repository
+
+    def _ask(self, choice: Choice) -> None:
+        if not self._asking:
+            self._asking = choice.name
+            self._said.pop(choice.key, None)
+            self._redraw()
+            self._look(choice)
+
+    @work(thread=True, group="ask")
+    def _look(self, choice: Choice) -> None:
+        try:
+            self.post_message(self.Listed(choice, look(choice.name.removeprefix("hf:"), self._shelf.free)))
+        except QChatError as error:
+            self.post_message(self.Listed(choice, error))
+
+    @on(Listed)
+    def _listed(self, message: Listed) -> None:
+        self._asking = ""
+        key: str | None = message.choice.key
+        if isinstance(message.answer, QChatError):
+            self._said[message.choice.key] = picker_rows.failure(message.answer)
+        else:
+            offers = self._shelf.offer(message.answer)
+            key = next((offer.key for offer in offers if offer.usable), None)
+            if not offers:
+                self._said[message.choice.key] = Content(f"{message.answer.name} has no .gguf file to fetch.")
+                self._shelf.forget_offers()
+                key = message.choice.key
+        self._models.choices = self._shelf.rows(self._models.wanted)
+        self._show(key)
 
     # A download
 
@@ -277,11 +338,19 @@ class PickerScreen(ModalScreen[str | None]):
         key, self._models.download = download.choice.key, None
         if outcome.entry is not None:
             self.remove_class("-first-run")
+            if download.choice.place == "offer":  # the filter is the repository's name, which the model has not
+                self._shelf.forget_offers()
+                self._clear_filter()
             self._read_library()
             key = next(row.key for row in self._models.choices if row.path == outcome.entry.path)
+            self._verdicts[key] = download.verdict
         elif outcome.error is not None:
             self._models.failed.add(key)
             self._said[key] = picker_rows.failure(outcome.error)
         else:
-            self._said[key] = Content(f"The download of {download.choice.name} was stopped; Enter goes on with it.")
+            self._read_library()  # what came is a row of its own now
+            half = (row for row in self._models.choices if row.place == "unfinished")
+            key = next((row.key for row in half if row.name == download.choice.name), key)
+            name = picker_rows.shown_name(download.choice)
+            self._said[key] = Content(f"The download of {name} was stopped; Enter goes on with it.")
         self._show(key)

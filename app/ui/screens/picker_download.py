@@ -29,7 +29,8 @@ class Download:
     def __init__(self, choice: Choice, library: Library, report: Callable[[Transfer], None]) -> None:
         self.choice = choice
         self.transfer: Transfer | None = None  # as it was shown last
-        self._fetching = Fetching(choice.name, library, report)
+        self.verdict = ""  # what was said of the file: whether its SHA-256 was verified
+        self._fetching = Fetching(choice.name, library, report, self._keep)
 
     def run(self) -> Outcome:
         """Fetch the model; returns when it is there, has failed or was stopped."""
@@ -42,6 +43,21 @@ class Download:
         except OSError as error:
             return Outcome(error=DownloadError(f"the models folder cannot be written: {error.strerror}"))
 
+    @property
+    def paused(self) -> bool:
+        """Whether it waits for `pause_or_resume`."""
+        return self._fetching.paused
+
+    def pause_or_resume(self) -> None:
+        """Take nothing more from the network, or go on."""
+        if self._fetching.paused:
+            self._fetching.resume()
+        else:
+            self._fetching.pause()
+
     def stop(self) -> None:
         """Have `run` return soon; what came so far is kept where it can be gone on with."""
         self._fetching.cancel()
+
+    def _keep(self, said: str) -> None:
+        self.verdict = said

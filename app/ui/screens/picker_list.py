@@ -11,7 +11,7 @@ from textual.widgets.option_list import Option
 from app.hub.choices import Choice, matching
 from app.ui.screens import picker_rows
 from app.ui.screens.picker_download import Download
-from app.ui.screens.picker_rows import Columns, columns_of
+from app.ui.screens.picker_rows import Columns, columns_of, title_of
 
 CURSOR = Content.styled("› ", "bold $text-primary")  # seen without colours, too
 
@@ -71,23 +71,24 @@ class ModelList(OptionList, can_focus=False):
     def _rows(self) -> list[Option]:
         """A heading and the rows of each section that has any."""
         shown = matching(self.choices, self.wanted)
+        columns = columns_of(self.choices, self.row_width)
         options: list[Option] = []
-        for place, columns in columns_of(self.choices, self.row_width).items():
-            section = [choice for choice in shown if choice.place == place]
+        for title in columns:
+            section = [choice for choice in shown if title_of(choice) == title]
             if not section:
                 continue
             if options:
-                options.append(Option("", id=f"above {place}", disabled=True))
-            title = picker_rows.heading(place, columns, self.row_width).pad_left(2)
-            options.append(Option(title, id=f"heading {place}", disabled=True))
-            options += [Option(self._row(choice, columns), id=choice.key) for choice in section]
+                options.append(Option("", id=f"above {title}", disabled=True))
+            heading = picker_rows.heading(section[0], columns[title], self.row_width).pad_left(2)
+            options.append(Option(heading, id=f"heading {title}", disabled=True))
+            options += [Option(self._row(choice, columns[title]), id=choice.key) for choice in section]
         return options
 
     def _row(self, choice: Choice, columns: Columns) -> Content:
         in_use = choice.place in ("disk", "server") and choice.name == self._in_use
         row = picker_rows.row(choice, columns, self.row_width, in_use=in_use, failed=choice.key in self.failed)
         row = Content.assemble(CURSOR if choice.key == self.at_key else "  ", row)
-        if self.download and self.download.transfer and choice is self.download.choice:
+        if self.download and self.download.transfer and choice.key == self.download.choice.key:
             bar = picker_rows.bar(self.download.transfer, choice.size, self.row_width).pad_left(2)
             return Content.assemble(row, "\n", bar)
         return row

@@ -5,29 +5,34 @@ Every name, title and reason comes from a file or a server, so it is escaped, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from textual.content import Content
 
+from app.cli.fit_text import fit_text
 from app.cli.progress import duration, human_bytes
 from app.errors import QChatError, printable
 from app.hub.choices import Choice, Place
 from app.hub.fit import Fit
+from app.hub.source import endpoint
 from app.hub.transfer import Transfer
 
-HEADINGS: dict[Place, str] = {
+HEADINGS: Mapping[Place, str] = {
     "disk": "On this disk",
+    "unfinished": "Not complete",
+    "repository": "A repository",
     "catalogue": "To download",
     "server": "Servers",
     "backend": "Other backends",
 }
-WITHOUT_COLUMNS: tuple[Place, ...] = ("server", "backend")
+WITHOUT_COLUMNS: tuple[Place, ...] = ("repository", "server", "backend")
 DIM = "$foreground-muted"
 GOOD, WARN, BAD = "$text-success", "$text-warning", "$text-error"
 GAP = 2  # cells between columns
-SIZE, CONTEXT, MEMORY = 9, 7, 28  # cells of these columns
+SIZE, CONTEXT, MEMORY, SHORT_MEMORY = 9, 7, 28, 14  # cells of these columns
+NARROW = 90  # cells below which what is free, which stands in the frame, is not repeated in the rows
 LEAST_NAME = 12
 LEAST_KIND = 10  # where there is as much to show
 LEAST_BAR = 8
@@ -41,21 +46,34 @@ class Columns:
     kind: int
 
 
-def columns_of(choices: Sequence[Choice], width: int) -> dict[Place, Columns]:
+def title_of(choice: Choice) -> str:
+    """The heading of the section that a row belongs to."""
+    if choice.place == "offer" or (choice.place == "disk" and choice.origin != "qchat"):
+        store = escaped(choice.store)
+        return store if choice.place == "offer" else store[:1].upper() + store[1:]
+    return HEADINGS[choice.place]
+
+
+def columns_of(choices: Sequence[Choice], width: int) -> dict[str, Columns]:
     """The columns of each section in rows of `width` cells. Their sum is the same, so that the others stand in line."""
-    room = max(LEAST_NAME + 4, width - (SIZE + CONTEXT + MEMORY + 4 * GAP))
-    names, kinds = {}, {}
-    for place, title in HEADINGS.items():
-        section = [choice for choice in choices if choice.place == place != "server"]
-        names[place] = max(cell_len(text) for text in (title, *(escaped(choice.name) for choice in section)))
-        kinds[place] = max(cell_len(text) for text in ("type", *(escaped(_kind(choice)) for choice in section)))
-    both = min(room, max(names[place] + kinds[place] for place in HEADINGS))
+    room = max(LEAST_NAME + 4, width - (SIZE + CONTEXT + _memory_cells(width) + 4 * GAP))
+    names: dict[str, int] = {}
+    kinds: dict[str, int] = {}
+    for choice in choices:
+        if choice.place != "server":
+            title = title_of(choice)
+            names[title] = max(names.get(title, cell_len(title)), cell_len(shown_name(choice)))
+            kinds[title] = max(kinds.get(title, cell_len("type")), cell_len(escaped(_kind(choice))))
+    both = min(room, max((names[title] + kinds[title] for title in names), default=room))
     fitting = {}
-    for place in HEADINGS:
-        name = max(LEAST_NAME, min(names[place], both - min(kinds[place], LEAST_KIND)))
-        fitting[place] = Columns(name, both - name)
+    for title, longest in names.items():
+        name = max(LEAST_NAME, min(longest, both - min(kinds[title], LEAST_KIND)))
+        fitting[title] = Columns(name, both - name)
     at_servers = [cell_len(escaped(choice.name)) for choice in choices if choice.place == "server"]
-    fitting["server"] = Columns(min(max(at_servers, default=0), width * 2 // 3), 0)
+    if at_servers:
+        backends = fitting.pop(HEADINGS["backend"], None)  # which come last
+        fitting[HEADINGS["server"]] = Columns(min(max(at_servers), width * 2 // 3), 0)
+        fitting |= {} if backends is None else {HEADINGS["backend"]: backends}
     return fitting
 
 
@@ -64,59 +82,71 @@ def escaped(text: str) -> str:
     return printable(text, 400)
 
 
-def heading(place: Place, columns: Columns, width: int) -> Content:
-    """The line above a section, which also names its columns."""
-    title = Content.styled(HEADINGS[place].ljust(columns.name), "bold $text-primary")
-    if place in WITHOUT_COLUMNS:
+def shown_name(choice: Choice) -> str:
+    """What a row is called under its heading."""
+    return escaped(choice.label or choice.name)
+
+
+def heading(choice: Choice, columns: Columns, width: int) -> Content:
+    """The line above the section of `choice`, which also names its columns."""
+    title = Content.styled(title_of(choice).ljust(columns.name), "bold $text-primary")
+    if choice.place in WITHOUT_COLUMNS:
         return title.truncate(width)
-    kind = "type" if place == "disk" else "licence"
-    rest = _line([(kind, columns.kind), ("size", -SIZE), ("context", -CONTEXT), ("memory", MEMORY)])
-    return Content.assemble(title, " " * GAP, rest.stylize(DIM)).truncate(width)
+    kind = "licence" if choice.place == "catalogue" else "" if choice.place == "unfinished" else "type"
+    rest = _line([(kind, columns.kind), ("size", -SIZE), ("context", -CONTEXT), ("memory", _memory_cells(width))])
+    if choice.place == "unfinished":
+        rest = _line([("", columns.kind), ("size", -SIZE), ("", -CONTEXT), ("here", _memory_cells(width))])
+    return Content.assemble(_cut(title, columns.name), " " * GAP, rest.stylize(DIM)).truncate(width)
 
 
 def row(choice: Choice, columns: Columns, width: int, *, in_use: bool, failed: bool) -> Content:
     """One line of at most `width` cells."""
-    name = Content(escaped(choice.name))
+    name = _cut(Content(shown_name(choice)), columns.name)
     if choice.problem:
         name = name.stylize(DIM)
     if choice.place == "backend":
         cells = [(name, columns.name), (Content.styled(f"qchat --backend {escaped(choice.name)}", DIM), width)]
     elif choice.place == "server":
         cells = [(name, columns.name), (_about_server(choice, in_use), width)]
+    elif choice.place == "repository":
+        cells = [(Content(escaped(choice.name)), width)]
     elif choice.problem:
-        cells = [(name, columns.name), (Content.styled(f"cannot run: {escaped(choice.problem)}", BAD), width)]
+        why = choice.problem if choice.place == "unfinished" else f"cannot run: {choice.problem}"
+        cells = [(name, columns.name), (Content.styled(escaped(why), BAD), width)]
     else:
-        memory = Content.styled("in use", "bold $text-primary") if in_use else memory_text(choice)
+        memory = Content.styled("in use", "bold $text-primary") if in_use else memory_text(choice, width)
         cells = [
             (name, columns.name),
             (Content.styled(escaped(_kind(choice)), DIM), columns.kind),
             (Content(_size(choice)), -SIZE),
             (Content.styled(f"{choice.context:,}" if choice.context else "", DIM), -CONTEXT),
-            (Content.styled("failed", BAD) if failed else memory, MEMORY),
+            (Content.styled("failed", BAD) if failed else memory, _memory_cells(width)),
         ]
     return _line(cells).truncate(width, ellipsis=True)
 
 
-def memory_text(choice: Choice) -> Content:
-    """Whether the model fits: in words first, in colour second."""
+def memory_text(choice: Choice, width: int) -> Content:
+    """Whether the model fits: in words first, in colour second. Of what is not complete, how much of it is here."""
+    if choice.place == "unfinished":
+        share = f"{100 * choice.done // choice.size} %" if choice.size else human_bytes(choice.done)
+        return Content.styled(share, WARN)
     fit = choice.fit
     if fit is None:
         return Content.styled("" if choice.complete else "reading ...", DIM)
-    about = _about(choice)
-    if fit.verdict == "fits":
-        return Content.styled("fits", GOOD)
-    if fit.verdict == "tight":
-        return Content.styled("tight", WARN)
-    if fit.verdict == "unknown":
-        return Content.styled(f"needs {about}{human_bytes(fit.least)}", DIM)
-    return Content.styled(f"needs {about}{human_bytes(fit.least)}, {human_bytes(fit.free or 0)} free", BAD)
+    colour = {"fits": GOOD, "tight": WARN, "unknown": DIM, "too large": BAD}[fit.verdict]
+    words = fit_text(fit, _about(choice))
+    if width < NARROW:
+        words = words.partition(",")[0]
+    return Content.styled(f"{words}, best" if choice.best and width >= NARROW else words, colour)
 
 
-def step(transfer: Transfer | None, choice: Choice) -> str:
-    """What a download is doing, in a few words: "downloading part 1 of 2, 40 %"."""
+def step(transfer: Transfer | None, choice: Choice, *, paused: bool = False) -> str:
+    """What a download is doing, in a few words: "downloading, part 1 of 2, 40 %"."""
     if transfer is None:
-        return "starting"
-    return f"{escaped(transfer.stage)}, {100 * _share(transfer, choice.size):.0f} %"
+        return "paused" if paused else "starting"
+    stage = "paused" if paused else transfer.stage
+    parts = [stage, transfer.note, f"{100 * _share(transfer, choice.size):.0f} %"]
+    return escaped(", ".join(part for part in parts if part))
 
 
 def bar(transfer: Transfer, expected: int, width: int) -> Content:
@@ -125,10 +155,12 @@ def bar(transfer: Transfer, expected: int, width: int) -> Content:
     about = "" if transfer.total else "~"
     share = _share(transfer, expected)
     parts = [f"{100 * share:3.0f} %", f"{human_bytes(transfer.done)} of {about}{human_bytes(total)}"]
-    if transfer.speed is not None:
+    if transfer.stage != "downloading":
+        parts.append(escaped(transfer.stage))
+    elif transfer.speed is not None:
         parts.append(f"{human_bytes(transfer.speed)}/s")
-    if transfer.speed:
-        parts.append(f"{about}{duration(max(0, total - transfer.done) / transfer.speed)} left")
+        if transfer.speed:
+            parts.append(f"{about}{duration(max(0, total - transfer.done) / transfer.speed)} left")
     numbers = "  ".join(parts)
     room = min(40, width - len(numbers) - 2)
     if room < LEAST_BAR:
@@ -139,8 +171,19 @@ def bar(transfer: Transfer, expected: int, width: int) -> Content:
     )
 
 
-def detail(choice: Choice, width: int) -> Content:
-    """Three lines of `width` cells about a row: what it is, and the memory that it takes or why it cannot run."""
+def detail(choice: Choice, width: int, verdict: str = "") -> Content:
+    """Three lines of `width` cells about a row: what it is, and the memory that it takes or why it cannot run.
+
+    verdict: what was found out about its file when it was fetched.
+    """
+    if choice.place == "repository":
+        said = f"Enter asks {escaped(endpoint())} which quantisations it has"
+        return Content.assemble((escaped(choice.name), "bold"), "\n", (said, DIM))
+    if choice.place == "unfinished":
+        total = f" of {human_bytes(choice.size)}" if choice.size else ""
+        said = choice.problem or "Enter goes on with it; 'qchat models parts --clear' removes what is here"
+        first = Content.assemble((shown_name(choice), "bold"), (f" · {human_bytes(choice.done)}{total} are here", DIM))
+        return Content.assemble(first.truncate(width, ellipsis=True), "\n", (escaped(said), DIM))
     if choice.place == "backend":
         said = f"Its models are its own: qchat --backend {escaped(choice.name)} --model NAME"
         return Content.assemble((escaped(choice.name), "bold"), "\n", (said, DIM))
@@ -152,7 +195,11 @@ def detail(choice: Choice, width: int) -> Content:
         second = Content.styled(_memory_sentence(choice, choice.fit), DIM)
     else:
         second = Content.styled("" if choice.complete else "reading the file ...", DIM)
-    about = [escaped(text) for text in (choice.title, choice.licence, choice.note) if text]
+    if verdict:
+        line = Content.assemble((escaped(choice.name), "bold"), (f" · {escaped(verdict)}", GOOD))
+        return Content.assemble(line.truncate(width, ellipsis=True), "\n", second)
+    best = "the best for this machine" if choice.best else ""
+    about = [escaped(text) for text in (choice.title, best, choice.licence, choice.note) if text]
     if choice.linked_to:
         about.append(f"at {escaped(str(choice.linked_to))}")
     first = Content.assemble((escaped(choice.name), "bold"), (" · ".join(["", *about]), DIM))
@@ -183,6 +230,8 @@ def _server_sentence(choice: Choice) -> Content:
 def _memory_sentence(choice: Choice, fit: Fit) -> str:
     about = _about(choice)
     weights, cache = human_bytes(fit.weights), human_bytes(fit.kv_per_token * fit.context)
+    if not fit.kv_per_token:  # the name of a file does not tell
+        return f"{about}{weights} of weights + the conversation + the program"
     sentence = f"{about}{weights} of weights + {about}{cache} for {fit.context:,} tokens + the program"
     if fit.verdict == "tight":
         sentence += f"; {human_bytes(fit.free or 0)} free is enough for {about}{fit.tokens or 0:,} tokens"
@@ -195,15 +244,31 @@ def _share(transfer: Transfer, expected: int) -> float:
 
 
 def _about(choice: Choice) -> str:
-    return "~" if choice.place == "catalogue" else ""
+    return "~" if choice.place in ("catalogue", "offer") else ""
+
+
+def _memory_cells(width: int) -> int:
+    return SHORT_MEMORY if width < NARROW else MEMORY
+
+
+def _cut(name: Content, cells: int) -> Content:
+    """A name that is too long keeps its end, where names of one family differ."""
+    over = name.cell_length - cells
+    if over <= 0:
+        return name
+    kept = name.plain
+    while cell_len(kept) > cells - 1:
+        kept = kept[1:]
+    return Content(f"…{kept}")
 
 
 def _size(choice: Choice) -> str:
-    return _about(choice) + human_bytes(choice.size)
+    about = "~" if choice.place == "catalogue" else ""
+    return about + human_bytes(choice.size) if choice.size else ""
 
 
 def _kind(choice: Choice) -> str:
-    return choice.quantisation if choice.place == "disk" else choice.licence
+    return choice.licence if choice.place == "catalogue" else choice.quantisation
 
 
 def _line(cells: Sequence[tuple[Content | str, int]]) -> Content:

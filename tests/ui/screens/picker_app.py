@@ -97,7 +97,7 @@ async def open_picker(
 def library(qchat_home: object, monkeypatch: pytest.MonkeyPatch) -> Library:
     """The models folder that the picker shows."""
     monkeypatch.setattr("app.ui.screens.picker.free_memory", lambda: FREE)
-    monkeypatch.setattr("app.ui.screens.picker.backend_names", lambda: ["local"])
+    monkeypatch.setattr("app.ui.screens.picker_shelf.backend_names", lambda: ["local"])
     library = Library(paths().models_dir)
     library.prepare()
     return library

@@ -121,7 +121,7 @@ async def test_escapes_and_markup_of_a_file_are_shown_and_do_nothing(library: Li
 async def test_another_backend_is_named_with_the_way_to_its_models(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.ui.screens.picker.backend_names", lambda: ["far", "local"])
+    monkeypatch.setattr("app.ui.screens.picker_shelf.backend_names", lambda: ["far", "local"])
     async with open_picker() as (app, pilot):
         assert "qchat --backend far" in app.rows[-1]
         await pilot.press("ctrl+end", "enter")

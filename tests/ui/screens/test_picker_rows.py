@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from app.hub.choices import Choice
 from app.hub.fit import Fit
 from app.hub.transfer import Transfer
-from app.ui.screens.picker_rows import bar, columns_of, detail, duration, row
+from app.ui.screens.picker_rows import bar, columns_of, detail, duration, row, title_of
 
 GB = 10**9
 
@@ -45,7 +45,7 @@ def test_a_row_keeps_to_its_width(width: int) -> None:
     ]
     columns = columns_of(choices, width)
     for choice in choices:
-        text = row(choice, columns[choice.place], width, in_use=False, failed=False).plain
+        text = row(choice, columns[title_of(choice)], width, in_use=False, failed=False).plain
         assert cell_len(text) <= width
     transfer = Transfer("downloading", 10**11, 10**12, 10**7)
     assert cell_len(bar(transfer, 10**12, width).plain) <= width

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
 from app.errors import DownloadError
-from app.hub.library import Library
+from app.hub.catalogue.repository import offered
+from app.hub.download.kept import KeptPart
+from app.hub.library import Library, ModelEntry
+from app.hub.library.huggingface import HuggingFaceStore
+from app.hub.library.ollama import OllamaStore
 from app.hub.transfer import Cancelled, Steering, Transfer
 from app.ui.screens.picker import PickerScreen
 from tests.gguf_files import write_model
-from tests.ui.screens.picker_app import PickerApp, described, until
+from tests.hub.library.stores import in_hugging_face_cache, in_ollama
+from tests.ui.screens.picker_app import FREE, PickerApp, described, until
 
 Snapshot = Callable[..., bool]
 Step = Callable[[Pilot[None]], Awaitable[None]]
@@ -115,3 +121,92 @@ def test_a_download_that_failed(snap_compare: Snapshot, monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("library")
 def test_a_first_run(snap_compare: Snapshot) -> None:
     assert matches(snap_compare, (80, 24))
+
+
+@pytest.fixture
+def elsewhere(models: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models in the stores of other programs, one of them broken, and a download that was stopped."""
+    in_hugging_face_cache(tmp_path / "hub", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf")
+    in_ollama(tmp_path / "ollama", "registry.ollama.ai/library/qwen3/0.6b")
+    in_ollama(tmp_path / "ollama", "registry.ollama.ai/library/broken/latest", manifest=b"{")
+    stores = [HuggingFaceStore(tmp_path / "hub"), OllamaStore(tmp_path / "ollama")]
+    monkeypatch.setattr("tests.ui.screens.picker_app.Library", lambda folder: Library(folder, stores))
+    part = KeptPart("Qwen3-1.7B-Q8_0.gguf", 5, 742_000_000, 1_834_000_000, "qwen3:1.7b", busy=False)
+    monkeypatch.setattr("app.hub.download.kept.kept_parts", lambda _: [part])
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_models_of_other_programs(snap_compare: Snapshot, size: tuple[int, int]) -> None:
+    assert matches(snap_compare, size)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_download_that_was_stopped(snap_compare: Snapshot) -> None:
+    assert matches(snap_compare, (80, 24), keys(*"1.7b"))
+
+
+@pytest.mark.usefixtures("models", "stuck")
+def test_a_download_that_is_paused(snap_compare: Snapshot) -> None:
+    assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), half_way, keys("enter"), standing)
+
+
+async def standing(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, PickerApp)
+    app.picker.post_message(PickerScreen.Moved(Transfer("paused", 742_000_000, 1_834_000_000)))
+    await until(pilot, lambda: "GB  paused" in app.shown)
+
+
+REPOSITORY = offered(
+    "Qwen/Qwen3-4B-GGUF",
+    [
+        ("Qwen3-4B-Q2_K.gguf", 1_669_000_000),
+        ("Qwen3-4B-Q4_K_M.gguf", 2_497_000_000),
+        ("Qwen3-4B-Q8_0.gguf", 4_280_000_000),
+        ("Qwen3-4B-F16-00001-of-00002.gguf", 8_000_000_000),
+        ("Qwen3-4B-F16-00002-of-00002.gguf", 8_000_000_000),
+    ],
+    FREE,
+)
+
+
+async def answered(pilot: Pilot[None]) -> None:
+    await until(pilot, lambda: "Q4_K_M" in pilot.app.shown)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("models")
+def test_a_repository_that_may_be_asked_for(snap_compare: Snapshot) -> None:
+    assert matches(snap_compare, (80, 24), keys(*"hf:Qwen/Qwen3-4B-GGUF"))
+
+
+@pytest.mark.usefixtures("models")
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_quantisations_of_a_repository(
+    snap_compare: Snapshot, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.ui.screens.picker.look", lambda *_: REPOSITORY)
+    assert matches(snap_compare, size, keys(*"hf:Qwen/Qwen3-4B-GGUF", "enter"), answered)
+
+
+@pytest.mark.usefixtures("models")
+def test_a_model_that_came_and_was_verified(snap_compare: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fetched:
+        """A download that is over at once."""
+
+        paused = False
+
+        def __init__(self, _source: str, library: Library, _report: object, notify: Callable[[str], None]) -> None:
+            self._library, self._notify = library, notify
+
+        def run(self) -> ModelEntry:
+            path = write_model(self._library.models_dir / "Qwen3-1.7B-Q8_0.gguf", context_length=40_960)
+            self._notify(f"{path.name}: verified, sha256 {'0123456789abcdef' * 4}")
+            return self._library.entry(path)
+
+    async def came(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "verified" in pilot.app.shown)  # type: ignore[attr-defined]
+        await described(pilot)
+
+    monkeypatch.setattr("app.ui.screens.picker_download.Fetching", Fetched)
+    assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), came)
