@@ -121,6 +121,15 @@ def test_memory_after_a_finding_is_as_the_kernel_left_it_and_the_next_launch_is_
     assert np.array_equal(device.read(out), np.arange(256))
 
 
+def test_shared_memory_that_the_file_does_not_declare_is_left_alone(tmp_path: Path) -> None:
+    source = tmp_path / "one.cu"
+    source.write_text('extern "C" __global__ void one(float* x) { x[blockIdx.x] = 1; }\n')
+    device = Emulator("race", "round-robin")
+    x = device.allocate(12, "x", np.float32)
+    device.module(source).launch("one", (3,), (1,), [x], shared_bytes=4096)
+    assert device.read(x).tolist() == [1, 1, 1]
+
+
 def test_freed_and_short_buffers_are_refused_by_the_host() -> None:
     device = Emulator()
     buffer = device.upload(np.zeros(4, np.float32), "x")

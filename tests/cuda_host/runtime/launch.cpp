@@ -105,7 +105,8 @@ static void start(const Request& request) {
     if (!strcmp(request.module->kernels[i].name, request.kernel)) launch.kernel = &request.module->kernels[i];
   if (!launch.kernel) fail("launch", {}, "the module has no kernel of this name");
   launch.arguments = request.arguments;
-  launch.dynamic_bytes = request.dynamic_bytes;
+  // A file that declares no dynamic array has no use for what it is given.
+  launch.dynamic_bytes = uint32_t(std::min(size_t(request.dynamic_bytes), request.module->dynamic_capacity));
   launch.cooperative = request.cooperative;
   launch.instrumented = request.module->instrumented;
   launch.schedule = Schedule(request.schedule);

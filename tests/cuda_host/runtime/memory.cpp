@@ -92,9 +92,7 @@ std::string name_of(const Allocation* owner) {
 }
 
 static bool poisoned(const char* from, const char* to) {
-  for (; from < to; from++)
-    if (uint8_t(*from) != poison) return false;
-  return true;
+  return from == to || (uint8_t(*from) == poison && !memcmp(from, from + 1, size_t(to - from) - 1));
 }
 
 void check_slack() {
