@@ -69,13 +69,16 @@ def define_quantised(isa: InstructionSet, reader: Reader) -> Any:
 
 
 def define_q6_k(isa: InstructionSet, reader: Reader) -> Any:
-    """Q6_K: an int8 scale for each half block of 16 multiplies inside the integer sum."""
+    """Q6_K: an int8 scale for each half block of 16 multiplies inside the integer sum.
+
+    That sum is at most 2 * 16 * 32 * 127 * 128 < 2^24, and so are its parts: float32 holds them exactly, and multiplies
+    faster than int32. One part is added to +0, so that a sum of zeros is +0 as that of integers is.
+    """
     lanes, width = Lanes(isa), isa.lanes
     dot, offset, block_bytes = define_dot(isa, 63), reader.offset, reader.block_bytes
     planes_of, weights_of, scale_of = reader.planes, reader.weights, reader.scale
     load, store, load_ints, to_float = lanes.load, lanes.store, lanes.load_i8_ints, lanes.to_float
     splat, splat_int, fma, add, mul = lanes.splat, lanes.splat_int, lanes.fma, lanes.add, lanes.mul
-    add_ints, mul_ints = lanes.add_ints, lanes.mul_ints
 
     @jit
     def kernel(group: int, n_blocks: int, x: Any, n_tokens: int, out: int, stride: int, acc: int) -> None:
@@ -88,16 +91,16 @@ def define_q6_k(isa: InstructionSet, reader: Reader) -> Any:
                     prefetch(planes[0] + block * block_bytes + AHEAD + line)
                 w0, w1, w2, w3, w4, w5, w6, w7 = weights_of(planes, block)
                 d = scale_of(planes, block)
-                scale0 = load_ints(planes[3] + block * 2 * width)
-                scale1 = load_ints(planes[3] + block * 2 * width + width)
+                scale0 = to_float(load_ints(planes[3] + block * 2 * width))
+                scale1 = to_float(load_ints(planes[3] + block * 2 * width + width))
                 for t in range(n_tokens):
                     row = block * n_tokens + t
                     start0 = splat_int(-offset * load_i32(x[2] + row * 8))
                     start1 = splat_int(-offset * load_i32(x[2] + row * 8 + 4))
-                    half0 = dot((w0, w1, w2, w3), x[0] + row * BLOCK, start0)
-                    half1 = dot((w4, w5, w6, w7), x[0] + row * BLOCK + 16, start1)
-                    isum = add_ints(mul_ints(half0, scale0), mul_ints(half1, scale1))
-                    scaled = mul(to_float(isum), splat(load_f32(x[1] + row * 4)))
+                    half0 = to_float(dot((w0, w1, w2, w3), x[0] + row * BLOCK, start0))
+                    half1 = to_float(dot((w4, w5, w6, w7), x[0] + row * BLOCK + 16, start1))
+                    isum = fma(half0, scale0, fma(half1, scale1, splat(0.0)))
+                    scaled = mul(isum, splat(load_f32(x[1] + row * 4)))
                     store(acc + t * 4 * width, fma(scaled, d, load(acc + t * 4 * width)))
             for t in range(n_tokens):
                 total = load(acc + t * 4 * width)

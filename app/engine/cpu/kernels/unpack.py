@@ -46,8 +46,6 @@ class Lanes:
         self.splat, self.splat_int = define_splat(self.floats), define_splat(self.ints)
         self.fma = define_fma(self.floats)
         self.add, self.mul = define_binary(self.floats, "fadd"), define_binary(self.floats, "fmul")
-        self.add_ints, self.sub_ints = define_binary(self.ints, "add"), define_binary(self.ints, "sub")
-        self.mul_ints = define_binary(self.ints, "mul")
         self.or_bytes = define_binary(self.octets, "or_")
         self.to_float = define_int_to_float(self.ints, self.floats)
 
