@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_LETTER = """Dear Mrs Okafor,
+_LETTER = """Dear customer,
 
 Thank you for your order of 12 March. The oak table and the six chairs left our workshop in Bergen on Monday and should
 reach you within eight working days. The driver will call you on the morning of the delivery to agree on a time. Please
@@ -14,7 +14,7 @@ and we will send it at no cost. The wood has been treated with natural oil, so k
 first four weeks and clean it with a dry cloth only.
 
 Kind regards,
-Ingrid Solberg"""
+Your workshop"""
 
 _CODE = """def read_orders(path):
     orders = []
@@ -42,12 +42,12 @@ def most_expensive(orders):
             best = order
     return best"""
 
-_STAFF = """- Anna Berg, accountant, Oslo, 34
-- Luis Romero, electrician, Madrid, 41
-- Mei Chen, teacher, Taipei, 29
-- Omar Haddad, architect, Amman, 52
-- Julia Novak, nurse, Prague, 38
-- Peter Olsen, baker, Bergen, 45"""
+_STOCK = """- oak table, furniture, Bergen, 340
+- wool blanket, textiles, Galway, 85
+- clay teapot, kitchen, Yixing, 48
+- brass lamp, lighting, Amman, 120
+- glass vase, kitchen, Prague, 62
+- cane chair, furniture, Hanoi, 95"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ TASKS = (
     _asked("explanation", "Explain how a refrigerator keeps food cold, in three paragraphs."),
     _asked("code", "Write a Python class for a bank account with deposit, withdraw and transfer, and an example."),
     _asked("list", "List twenty animals, each with the continent where it lives."),
-    _asked("list to JSON", f"Turn this list into a JSON array of objects with name, job, city and age:\n\n{_STAFF}"),
+    _asked("list to JSON", f"Turn this list into a JSON array of objects with name, kind, city and price:\n\n{_STOCK}"),
     _asked("translation", f"Translate this letter into French:\n\n{_LETTER}"),
     _asked("quoting", f"Repeat the following letter word for word:\n\n{_LETTER}", repeats=True),
     _asked("quoting code", f"Repeat this program exactly, in a code block:\n\n```python\n{_CODE}\n```", repeats=True),
