@@ -1,4 +1,4 @@
-"""The model picker of the whole program in a real tmux, 80 by 24: models of other programs, a repository, a download."""
+"""The model picker of the whole program in a real tmux, 80 by 24: other programs' models, a repository, a download."""
 
 from __future__ import annotations
 
