@@ -36,6 +36,14 @@ class UnsupportedModelError(ModelFileError):
     """The file may be fine, but its architecture, quantisation or tokenizer is not one that qchat runs."""
 
 
+class CudaUnavailableError(QChatError):
+    """This machine cannot run the CUDA engine; the message says what it lacks and how to get it."""
+
+
+class DeviceMemoryError(QChatError):
+    """The GPU has too little free memory."""
+
+
 class ModelNotFoundError(QChatError):
     """No model of that name or path is on this disk."""
 

@@ -29,7 +29,6 @@ from app.backends.reply_events import Emit, ReplyEvents
 from app.engine.generate import GenerationSettings, Generator
 from app.engine.sampling import SamplingParams, default_sampling
 from app.engine.speculation.speculator import Speculator
-from app.errors import UsageError
 from app.hub import Library, ensure_model, library_of_this_machine
 from app.settings import SamplingSettings, Settings
 from app.templates.isolation import Renderer
@@ -46,7 +45,9 @@ SWITCH_INTERVAL_S = 0.0001
 def open_local(settings: Settings, report: Callable[[Progress | Notice], None]) -> LocalBackend:
     """Find the model (the starter is fetched on a first run), load it, and return its backend. Raises QChatError."""
     if settings.device == "cuda":
-        raise UsageError("this version has no CUDA engine", "--device cpu, or auto, runs on the CPU")
+        from app.engine.cuda.find import open_gpu  # noqa: PLC0415 - what is missing is said before a model is fetched
+
+        open_gpu()
 
     def progress(stage: str, done: int, total: int | None) -> None:
         report(Progress(stage, done, total))
@@ -84,6 +85,7 @@ class LocalBackend:
         self.facts: Mapping[str, Any] = {
             "load_s": model.load_s,
             "ctx": model.decoder.n_ctx,
+            "device": model.device,
             "isa": model.isa,
             "threads": model.threads,
             "kv": model.kv,
@@ -142,7 +144,7 @@ class LocalBackend:
 
     def stand_aside(self, wanted: bool) -> None:
         """See `SharesCores`."""
-        self._model.decoder.pool.stand_aside(wanted)
+        self._model.stand_aside(wanted)
 
     async def close(self) -> None:
         """Stop what runs and give the model's memory back."""

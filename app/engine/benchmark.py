@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.engine.cpu.decoder import CpuDecoder
 from app.engine.cpu.layout import Stream
 from app.engine.cpu.pool import Pool
 from app.engine.generate import Decoder
@@ -44,6 +45,8 @@ def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -
     Raises UsageError where the context is too short for the prompt.
     """
     decoder = model.decoder
+    if not isinstance(decoder, CpuDecoder):
+        raise UsageError("qchat bench measures the CPU engine", "--device cpu; for a GPU: bench/gpu.py in the source")
     if decoder.n_ctx < PROMPT_TOKENS:
         raise UsageError(f"a context of {decoder.n_ctx:,} tokens is too short for the prompt of {PROMPT_TOKENS}")
     rng = np.random.default_rng(0)

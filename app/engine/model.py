@@ -14,15 +14,21 @@ from app.engine.cpu.library import load_kernels
 from app.engine.cpu.pool import physical_cores
 from app.engine.cpu.trace import Tracer
 from app.engine.cpu.weights import PackedWeights
+from app.engine.cuda.decoder import CudaDecoder, largest_chunk
+from app.engine.cuda.find import open_gpu
+from app.engine.cuda.memory import context_that_fits, need_of
+from app.engine.cuda.weights import plan_weights
 from app.engine.formats import GGMLType
 from app.engine.gguf import GGUFFile, read_model
 from app.engine.memory import give_back_unused
 from app.engine.spec import ModelSpec
 from app.engine.tokenizer import Tokenizer
-from app.errors import UsageError
+from app.errors import CudaUnavailableError, DeviceMemoryError, UsageError
 from app.settings import Settings
 
 OnProgress = Callable[[str, int, int], None]
+
+UNTESTED = "the CUDA engine was proven in an emulator and has not been measured on a GPU"
 
 
 @dataclass
@@ -33,9 +39,10 @@ class LoadedModel:
     gguf: GGUFFile
     spec: ModelSpec
     tokenizer: Tokenizer
-    decoder: CpuDecoder
-    isa: str
-    threads: int
+    decoder: CpuDecoder | CudaDecoder
+    device: str  # what the network runs on: "cpu", or the name of a GPU
+    isa: str  # the instruction set, or the GPU's architecture
+    threads: int  # of the CPU engine; 0 on a GPU
     kv: str
     resident_bytes: int
     load_s: float
@@ -52,6 +59,11 @@ class LoadedModel:
         template = self.gguf.metadata.get("tokenizer.chat_template")
         return template if isinstance(template, str) else None
 
+    def stand_aside(self, wanted: bool) -> None:
+        """Whether a thread of the CPU engine leaves its core to whoever draws the screen; a GPU needs none."""
+        if isinstance(self.decoder, CpuDecoder):
+            self.decoder.pool.stand_aside(wanted)
+
     def close(self) -> None:
         """End the threads and close the file."""
         self.decoder.close()
@@ -61,6 +73,7 @@ class LoadedModel:
 def load_model(
     path: str | Path,
     *,
+    device: str = "cpu",
     threads: int | None = None,
     n_ctx: int | None = None,
     kv: str = "f16",
@@ -69,14 +82,16 @@ def load_model(
     on_progress: OnProgress | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> LoadedModel:
-    """Load a GGUF file, or the parts of one, onto the CPU.
+    """Load a GGUF file onto a device.
 
+    device    "cpu", "cuda", or "auto": CUDA where there is a GPU with enough memory, and a note that says which and why
     threads   default: the physical cores that this process may use
     n_ctx     tokens that a conversation can hold; default and upper limit: the model's own context
     kv        type of the cache: "f16", "f32" or "q8_0"
     lm_head   "q4_0" requantises the LM head: fewer bytes a token, other answers
     cache_bytes   what packed weights of all models may take on disk; 0 keeps none
-    Raises the errors of read_model and ModelSpec.from_gguf, and UsageError for an option the model does not allow.
+    Raises the errors of read_model and ModelSpec.from_gguf, UsageError for an option the model does not allow, and for
+    "cuda" CudaUnavailableError and DeviceMemoryError.
     """
     started = time.perf_counter()
     gguf = read_model(path)
@@ -88,12 +103,23 @@ def load_model(
                 f"choose at most {spec.context_length:,}",
             )
         tokenizer = Tokenizer.from_gguf(gguf)
+        report = None if on_progress is None else (lambda done, total: on_progress("load", done, total))
+        head_kind = GGMLType.Q4_0 if lm_head == "q4_0" else None
+        notes = [] if head_kind is None else ["LM head requantised to q4_0: answers differ from the file's own"]
+        if device != "cpu":
+            try:
+                return _load_on_gpu(
+                    Path(path), gguf, spec, tokenizer, n_ctx=n_ctx, kv=kv, head_kind=head_kind, started=started,
+                    report=report, notes=notes,
+                )  # fmt: skip
+            except (CudaUnavailableError, DeviceMemoryError) as error:
+                if device == "cuda":
+                    raise
+                notes.append(f"on the CPU: {error.message}")
         isa = instruction_sets.choose()
         kernels = load_kernels(isa, notify or _say_nothing)
         give_back_unused()  # building a tokenizer and linking leave tens of megabytes that weights could use
         n_threads = threads or physical_cores()
-        report = None if on_progress is None else (lambda done, total: on_progress("load", done, total))
-        head_kind = GGMLType.Q4_0 if lm_head == "q4_0" else None
         weights = PackedWeights(
             gguf,
             spec,
@@ -112,11 +138,35 @@ def load_model(
     except BaseException:
         gguf.close()
         raise
-    requantised = "LM head requantised to q4_0: answers differ from the file's own" if head_kind is not None else None
-    notes = [note for note in (requantised, instruction_sets.caution(isa)) if note is not None]
+    if caution := instruction_sets.caution(isa):
+        notes.append(caution)
     return LoadedModel(
-        path=Path(path), gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, isa=isa.name, threads=n_threads,
-        kv=kv, resident_bytes=weights.n_bytes, load_s=time.perf_counter() - started, notes=notes,
+        path=Path(path), gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, device="cpu", isa=isa.name,
+        threads=n_threads, kv=kv, resident_bytes=weights.n_bytes, load_s=time.perf_counter() - started, notes=notes,
+    )  # fmt: skip
+
+
+def _load_on_gpu(
+    path: Path, gguf: GGUFFile, spec: ModelSpec, tokenizer: Tokenizer, *, n_ctx: int | None, kv: str,
+    head_kind: GGMLType | None, started: float, report: Callable[[int, int], None] | None, notes: list[str],
+) -> LoadedModel:  # fmt: skip
+    """The same on the first GPU. A context that nobody asked for shrinks to what fits, and a note says so."""
+    gpu = open_gpu()
+    plan = plan_weights(gguf, spec, head_kind)
+    wanted = n_ctx or spec.context_length
+    need = need_of(gguf, spec, plan, kv, largest_chunk(wanted))
+    room = context_that_fits(need, gpu.free_bytes(), wanted, n_ctx is not None, gpu.facts.name)
+    if room < wanted:
+        notes = [*notes, f"context of {room:,} tokens in place of {wanted:,}: more does not fit into the GPU's memory"]
+    try:
+        decoder = CudaDecoder(gguf, spec, plan, gpu, n_ctx=room, kv=kv, on_progress=report or _say_nothing)
+    except MemoryError as error:  # somebody else took it since it was counted
+        raise DeviceMemoryError(f"{gpu.facts.name} ran out of memory while the model was loaded: {error}") from error
+    give_back_unused()
+    return LoadedModel(
+        path=path, gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, device=gpu.facts.name,
+        isa=gpu.facts.architecture, threads=0, kv=kv, resident_bytes=plan.n_bytes,
+        load_s=time.perf_counter() - started, notes=[*notes, UNTESTED],
     )  # fmt: skip
 
 
@@ -130,6 +180,7 @@ def load_configured(
     """`load_model` with what the settings say."""
     return load_model(
         path,
+        device=settings.device,
         threads=settings.threads or None,
         n_ctx=settings.ctx or None,
         kv=settings.kv,
@@ -140,5 +191,5 @@ def load_configured(
     )
 
 
-def _say_nothing(message: str) -> None:
+def _say_nothing(*_: object) -> None:
     """Nobody wants to be told."""

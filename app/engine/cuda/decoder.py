@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from app.engine.cuda.device import Buffer, Device, Program
 from app.engine.cuda.kv_cache import CudaKVCache, head_stride
 from app.engine.cuda.layout import (
-    BLOCK,
     CHUNK,
     KV_KINDS,
     LANES,
@@ -28,12 +27,14 @@ from app.engine.cuda.layout import (
     TILE_THREADS,
     TILE_TOKENS,
 )
+from app.engine.cuda.memory import activation_bytes, buffer_bytes, partials_bytes
 from app.engine.cuda.weights import CudaWeights, OnProgress, WeightPlan
 from app.engine.generate import Interrupted
 from app.engine.gguf import GGUFFile
 from app.engine.rope import rope_tables
 from app.engine.spec import ModelSpec
 from app.engine.tensors import read_rows, read_vector
+from app.errors import DeviceMemoryError
 
 ROPE_ROWS = 512  # positions by which the rotation tables grow
 F32 = 4  # bytes
@@ -53,12 +54,6 @@ def attention_bytes(spec: ModelSpec) -> int:
     return TILE_QUERIES * ((spec.head_dim + CHUNK) * F32 + 3 * 4) + 16
 
 
-def activation_bytes(plan: WeightPlan, tokens: int) -> int:
-    """What so many tokens take as input of the widest matrix: int8 blocks of 44 bytes, and floats."""
-    blocks = plan.longest_row // BLOCK
-    return -(-blocks * tokens * 44 // 16) * 16 + plan.longest_float_row * tokens * F32
-
-
 def constants(spec: ModelSpec, plan: WeightPlan, kv: str, warps: int, sizes: Iterable[int]) -> dict[str, int]:
     """What kernels are compiled for (kernels/layout.cuh). `sizes`: tokens of a step."""
     return {
@@ -71,6 +66,11 @@ def constants(spec: ModelSpec, plan: WeightPlan, kv: str, warps: int, sizes: Ite
         "LAYER_BYTES": LAYER.itemsize,
         "STEP_BYTES": STEP.itemsize,
     }
+
+
+def largest_chunk(n_ctx: int) -> int:
+    """Tokens of the largest chunk of a prompt."""
+    return min(PREFILL_TOKENS, -(-n_ctx // TILE_TOKENS) * TILE_TOKENS)
 
 
 class CudaDecoder:
@@ -100,14 +100,21 @@ class CudaDecoder:
         self.cache = CudaKVCache(spec, kv, n_ctx, device)
         self._rope_factors = read_vector(gguf, "rope_freqs.weight") if spec.rope_factors else None
         self._interrupt = threading.Event()
-        self.chunk = min(PREFILL_TOKENS, -(-n_ctx // TILE_TOKENS) * TILE_TOKENS)
+        self.chunk = largest_chunk(n_ctx)
         self._grid = device.facts.n_multiprocessors
-        self.persistent = persistent and device.facts.cooperative
+        self.persistent = persistent and device.facts.cooperative and self._all_resident()
+        self._host = device.host_array(self._largest * spec.vocab_size * F32).view(np.float32)
+        self._recorded: dict[int, Callable[[], None]] = {}  # by size of step
         self._step = np.zeros((), STEP)
         self._buffers: dict[str, Buffer] = {}
         self._positions = 0
         self._barriers = 0  # arrivals at the grid barrier so far
         self._fill_step(kv)
+
+    @property
+    def step_sizes(self) -> tuple[int, ...]:
+        """Tokens for which there is a step kernel."""
+        return tuple(self._shared)
 
     @property
     def length(self) -> int:
@@ -125,7 +132,8 @@ class CudaDecoder:
     def forward(self, tokens: Sequence[int], n_logits: int) -> Floats:
         """Append at most `chunk` tokens; float32 [n_logits, vocab] after each of the last `n_logits` of them.
 
-        Raises Interrupted, with the cache at its old length, and MemoryError where the cache cannot grow.
+        The result is overwritten by the next call. Raises Interrupted, with the cache at its old length, and
+        DeviceMemoryError where the cache cannot grow.
         """
         start, count = self.cache.length, len(tokens)
         if not 0 < count <= self.chunk or not 0 <= n_logits <= count or start + count > self.n_ctx:
@@ -133,11 +141,23 @@ class CudaDecoder:
         if self._interrupt.is_set():
             self._interrupt.clear()
             raise Interrupted
-        self.cache.reserve(start + count)
-        self._reserve_positions(start + count)
+        try:
+            self.cache.reserve(start + count)
+            self._reserve_positions(start + count)
+        except MemoryError as error:
+            self.cache.truncate(start)
+            free = self._device.free_bytes() / 1e9
+            raise DeviceMemoryError(
+                f"the GPU has no room for {start + count:,} tokens of conversation: {free:.1f} GB free, and pages of "
+                f"{self.cache.page_bytes / 1e9:.2f} GB",
+                "another program may have taken memory; --ctx or --kv q8_0 asks for less",
+            ) from error
         embeddings = read_rows(self._gguf, "token_embd.weight", np.asarray(tokens, np.int64))
         self._device.write(self._buffers["residual"], embeddings)
-        logits = np.empty((n_logits, self.spec.vocab_size), np.float32)
+        vocab = self.spec.vocab_size
+        fits = n_logits <= self._largest
+        logits = self._host[: n_logits * vocab] if fits else np.empty(n_logits * vocab, np.float32)
+        logits = logits.reshape(n_logits, vocab)
         if count <= self._largest:
             self._run_step(count, start, logits)
         else:
@@ -156,9 +176,28 @@ class CudaDecoder:
             self._launch_step(size, 0, phases)
             self._barriers += (phases - 1) * self._grid
         else:
+            self._launch_phases(size, phases)
+        self._device.read(self._buffers["logits"], logits)
+
+    def _launch_phases(self, size: int, phases: int) -> None:
+        """A launch for each phase: one by one the first time, and from then on as they were recorded."""
+
+        def launches() -> None:
             for phase in range(phases):
                 self._launch_step(size, phase, phase + 1)
-        self._device.read(self._buffers["logits"], logits)
+
+        if size in self._recorded:
+            self._recorded[size]()
+        else:
+            launches()
+            self._recorded[size] = self._device.record(launches)
+
+    def _all_resident(self) -> bool:
+        """Whether one block a multiprocessor can run at a time, as a barrier of all of them needs."""
+        return all(
+            self.program.resident_blocks(f"step_{size}", self._warps * 32, shared) > 0
+            for size, shared in self._shared.items()
+        )
 
     def _run_chunk(self, count: int, start: int, logits: Floats) -> None:
         """A chunk of a prompt, part by part; the LM head for a few rows at a time."""
@@ -213,7 +252,6 @@ class CudaDecoder:
     def _fill_step(self, kv: str) -> None:
         """What never changes, and the buffers of a step."""
         spec, step = self.spec, self._step
-        rows, heads = self.chunk, spec.n_heads * spec.head_dim
         step["n_layers"], step["d_model"], step["d_ff"] = spec.n_layers, spec.d_model, spec.d_ff
         step["n_heads"], step["n_kv_heads"] = spec.n_heads, spec.n_kv_heads
         step["norm_eps"], step["attention_scale"] = spec.norm_eps, np.float32(spec.head_dim**-0.5)
@@ -221,15 +259,8 @@ class CudaDecoder:
         step["layers"], step["output_norm"] = self.weights.layers.address, self.weights.output_norm
         step["head"], step["pages"] = self.weights.head, self.cache.table.address
         step["logit_stride"] = spec.vocab_size
-        self._place("residual", rows * spec.d_model * F32)
-        self._place("qkv", rows * (heads + 2 * spec.n_kv_heads * spec.head_dim) * F32)
-        self._place("attention", rows * heads * F32)
-        self._place("ffn", self._largest * spec.d_ff * F32)
-        self._place("activations", activation_bytes(self._plan, rows))
-        self._place("gate_up", rows * 2 * spec.d_ff * F32)
-        self._place("logits", self._largest * spec.vocab_size * F32)
-        self._place("arrivals", 4)
-        self._place("finished", spec.n_kv_heads * 4)
+        for name, n_bytes in buffer_bytes(spec, self._plan, self.chunk, self._largest).items():
+            self._place(name, n_bytes)
         self._buffers["step"] = self._device.allocate(STEP.itemsize)
 
     def _reserve_positions(self, length: int) -> None:
@@ -243,7 +274,7 @@ class CudaDecoder:
             self._device.write(self._buffers[name], table)
         chunks = -(-self._positions // CHUNK)
         self._step["max_chunks"] = chunks
-        self._place("partials", self._largest * spec.n_heads * chunks * (spec.head_dim + 2) * F32)
+        self._place("partials", partials_bytes(spec, chunks, self._largest))
 
     def _place(self, name: str, n_bytes: int) -> None:
         self._buffers[name] = self._device.allocate(n_bytes)

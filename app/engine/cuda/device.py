@@ -7,7 +7,7 @@ Everything above this interface is the same for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,6 +68,9 @@ class Device(Protocol):
     def allocate(self, n_bytes: int) -> Buffer:
         """Zeroed memory. Raises MemoryError."""
 
+    def host_array(self, n_bytes: int) -> Array:
+        """Memory of the host that copies are fast from and to: uint8 [n_bytes]."""
+
     def write(self, buffer: Buffer, array: Array, offset: int = 0) -> None:
         """Copy a contiguous array to `offset` bytes into the buffer; the array may change as soon as this returns."""
 
@@ -76,3 +79,6 @@ class Device(Protocol):
 
     def compile(self, constants: Mapping[str, int]) -> Program:
         """The kernels with these constants (layout.cuh)."""
+
+    def record(self, launches: Callable[[], None]) -> Callable[[], None]:
+        """What starts all of `launches` again, with less work for the host."""

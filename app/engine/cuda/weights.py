@@ -98,6 +98,24 @@ def plan_weights(gguf: GGUFFile, spec: ModelSpec, head_kind: GGMLType | None = N
     return WeightPlan(plan, offset)
 
 
+def piece_rows(gguf: GGUFFile, matrix: DeviceMatrix) -> int:
+    """Rows that are packed at a time: whole groups and whole heads."""
+    row = gguf.tensors[matrix.name].n_bytes // matrix.rows
+    unit = math.lcm(LANES, matrix.paired_head or 1)
+    return max(1, PIECE_BYTES // (row * unit)) * unit
+
+
+def staging_bytes(gguf: GGUFFile, plan: WeightPlan) -> int:
+    """What the rows on their way up take on the device."""
+    return max(_piece_bytes(gguf, matrix) for matrix in plan.matrices.values())
+
+
+def _piece_bytes(gguf: GGUFFile, matrix: DeviceMatrix) -> int:
+    rows = min(piece_rows(gguf, matrix), matrix.rows)
+    packed_row = matrix.columns // FORMATS[matrix.packed_kind].block * FORMATS[matrix.packed_kind].n_bytes
+    return rows * max(packed_row, gguf.tensors[matrix.name].n_bytes // matrix.rows)
+
+
 class CudaWeights:
     """The weights of one model in device memory."""
 
@@ -121,10 +139,10 @@ class CudaWeights:
         """Rows up, a piece at a time, and packed there."""
         matrices = self._plan.matrices.values()
         total = sum(self._gguf.tensors[matrix.name].n_bytes for matrix in matrices)
-        staging, done = self._device.allocate(max(map(self._piece_bytes, matrices))), 0
+        staging, done = self._device.allocate(staging_bytes(self._gguf, self._plan)), 0
         for matrix in matrices:
             row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
-            step = self._piece_rows(matrix)
+            step = piece_rows(self._gguf, matrix)
             for first in range(0, matrix.rows, step):
                 count = min(step, matrix.rows - first)
                 rows = self._gguf.read(matrix.name, first * row, count * row).reshape(count, row)
@@ -147,17 +165,6 @@ class CudaWeights:
                 np.int64(matrix.group_bytes),
             ),
         )  # fmt: skip
-
-    def _piece_rows(self, matrix: DeviceMatrix) -> int:
-        """Rows that are packed at a time: whole groups and whole heads."""
-        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
-        unit = math.lcm(LANES, matrix.paired_head or 1)
-        return max(1, PIECE_BYTES // (row * unit)) * unit
-
-    def _piece_bytes(self, matrix: DeviceMatrix) -> int:
-        rows = min(self._piece_rows(matrix), matrix.rows)
-        packed_row = matrix.columns // FORMATS[matrix.packed_kind].block * FORMATS[matrix.packed_kind].n_bytes
-        return rows * max(packed_row, self._gguf.tensors[matrix.name].n_bytes // matrix.rows)
 
     def _matrix(self, name: str) -> NDArray[np.void]:
         matrix = self._plan.matrices[name]

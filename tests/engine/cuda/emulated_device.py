@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,12 @@ class EmulatedDevice:
         buffer = EmulatedBuffer(self.emulator, n_bytes)
         self.emulator.write(buffer.memory, np.zeros(n_bytes, np.uint8))
         return buffer
+
+    def host_array(self, n_bytes: int) -> Array:
+        return np.empty(n_bytes, np.uint8)
+
+    def record(self, launches: Callable[[], None]) -> Callable[[], None]:
+        return launches
 
     def write(self, buffer: Buffer, array: Array, offset: int = 0) -> None:
         assert isinstance(buffer, EmulatedBuffer)
