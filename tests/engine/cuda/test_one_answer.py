@@ -1,0 +1,117 @@
+"""One answer on CUDA: steps of any size, prompts in chunks, one launch or many, every schedule, the CPU's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.engine.cuda.decoder import CudaDecoder
+from app.engine.generate import Decoder, GenerationSettings, Generator, Interrupted
+from app.engine.gguf import read_gguf
+from app.engine.sampling import SamplingParams
+from app.engine.tokenizer import Segment, Tokenizer
+from tests.conftest import DATA
+from tests.engine.cuda.emulated_device import EmulatedDevice, emulated_decoder
+from tests.engine.cuda.test_decoder import HEAD_DIM, logits_of
+from tests.engine.decoders import Floats, cpu_decoder, reference_logits
+from tests.gguf_files import write_model
+
+TINY = DATA / "tiny-qwen3-2l-q8_0.gguf"
+PROMPT = np.random.default_rng(1).integers(0, 250, 150).tolist()
+# every way in which a product reads its weights
+MIX = {"*": "Q4_K", "*attn_v*": "Q6_K", "*ffn_down*": "Q5_1", "*attn_output*": "Q8_0", "*ffn_up*": "F16"}
+SCHEDULES = ("warp", "reversed", "random")
+QUESTIONS = (
+    "hi", "Who are you?", "What is the capital of France?", "Repeat: apple river moon", "List three colours.",
+    "Say hello in Japanese.", "What is the opposite of hot?", "2 + 3", "Count from 3 to 6.", "My name is Tom.",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model") / "mix.gguf", types=MIX, head_dim=HEAD_DIM, n_layers=1)
+
+
+@pytest.fixture(scope="module")
+def wanted(model: Path) -> Floats:
+    return reference_logits(model, PROMPT)
+
+
+@pytest.fixture(scope="module")
+def decoder(model: Path) -> Iterator[CudaDecoder]:
+    with read_gguf(model) as gguf:
+        yield emulated_decoder(gguf, EmulatedDevice(n_multiprocessors=3))
+
+
+@pytest.mark.parametrize("steps", [[1] * 9, [2, 3, 4], [5, 4], [6, 3], [7, 2], [8, 1], [9]], ids=str)
+def test_steps_of_any_size(steps: list[int], decoder: CudaDecoder, wanted: Floats) -> None:
+    decoder.truncate(0)
+    assert np.array_equal(logits_of(decoder, PROMPT[:9], steps), wanted[:9])
+
+
+def test_chunks_of_a_prompt_then_steps_over_two_pages(decoder: CudaDecoder, wanted: Floats) -> None:
+    decoder.truncate(0)
+    assert np.array_equal(logits_of(decoder, PROMPT, [64, 60, 8, 1, 17]), wanted)
+
+
+def test_a_warm_cache_and_only_the_logits_that_are_asked_for(decoder: CudaDecoder, wanted: Floats) -> None:
+    for length in (0, 5, 40, 128, 131):
+        decoder.truncate(min(length, decoder.length))
+        first = decoder.length
+        assert np.array_equal(decoder.forward(PROMPT[first:140], 3), wanted[137:140])
+
+
+def test_a_launch_for_each_phase(model: Path, wanted: Floats) -> None:
+    with read_gguf(model) as gguf:
+        decoder = emulated_decoder(gguf, EmulatedDevice(cooperative=False))
+        assert not decoder.persistent
+        assert np.array_equal(logits_of(decoder, PROMPT[:14], [8, 4, 1, 1]), wanted[:14])
+
+
+def test_an_interrupt_leaves_the_cache_as_it_was(decoder: CudaDecoder, wanted: Floats) -> None:
+    decoder.truncate(0)
+    decoder.forward(PROMPT[:20], 0)
+    decoder.interrupt()
+    with pytest.raises(Interrupted):
+        decoder.forward(PROMPT[20:30], 1)
+    assert decoder.length == 20
+    assert np.array_equal(decoder.forward(PROMPT[20:22], 2), wanted[20:22])
+
+
+@pytest.mark.parametrize("build", ["undefined", "race"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_kernel_is_clean_in_every_schedule(build: str, schedule: str, model: Path, wanted: Floats) -> None:
+    with read_gguf(model) as gguf:
+        device = EmulatedDevice(build, schedule, seed=3, all_formats=False)
+        decoder = emulated_decoder(gguf, device, step_sizes=(8,))
+        assert np.array_equal(logits_of(decoder, PROMPT[:13], [10, 2, 1]), wanted[:13])
+        decoder.persistent = False
+        decoder.truncate(11)
+        assert np.array_equal(logits_of(decoder, PROMPT[11:13], [2]), wanted[11:13])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_trained_model_in_every_schedule(schedule: str) -> None:
+    tokens = np.random.default_rng(2).integers(0, 1800, 30).tolist()
+    with read_gguf(TINY) as gguf, cpu_decoder(TINY) as cpu:
+        decoder = emulated_decoder(gguf, EmulatedDevice(schedule=schedule, seed=7))
+        assert np.array_equal(logits_of(decoder, tokens, [20, 6, 3, 1]), cpu.forward(tokens, 30))
+
+
+def greedy(decoder: Decoder, tokenizer: Tokenizer, question: str) -> list[int]:
+    text = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+    ids = tokenizer.encode([Segment(text, trusted=True)])
+    pieces = Generator(decoder, tokenizer).stream(ids, GenerationSettings(SamplingParams(temperature=0), 8))
+    return [piece.token_id for piece in pieces if piece.token_id is not None]
+
+
+def test_greedy_replies_are_those_of_the_cpu() -> None:
+    with read_gguf(TINY) as gguf, cpu_decoder(TINY) as cpu:
+        tokenizer = Tokenizer.from_gguf(gguf)
+        decoder = emulated_decoder(gguf, EmulatedDevice())
+        replies = [greedy(decoder, tokenizer, question) for question in QUESTIONS]
+        assert replies == [greedy(cpu, tokenizer, question) for question in QUESTIONS]
+        assert len({tuple(reply) for reply in replies}) > 5
