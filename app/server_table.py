@@ -24,7 +24,7 @@ from app.secret import HIDDEN, Secret
 
 LOCAL = "local"  # the backend of this process
 SERVERS = "servers"
-RESERVED = (LOCAL, "list", "login", "logout", "pull")  # the engine, and the commands of `qchat backends`
+RESERVED = (LOCAL, "list", "login", "logout")  # the engine, and the commands of `qchat backends`
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # typed before the slash of `-m NAME/MODEL`
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
 
