@@ -10,14 +10,16 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from app.errors import ModelFileError
 from app.hub.catalogue import CatalogueEntry, load_catalogue
-from app.hub.catalogue.repository import Repository
 from app.hub.fit import Fit, kv_bytes_per_token
 from app.hub.library import Library, ModelEntry, Origin
 from app.server_table import LOCAL, ServerTable
+
+if TYPE_CHECKING:
+    from app.hub.catalogue.repository import Repository
 
 Place = Literal["disk", "unfinished", "repository", "offer", "catalogue", "server", "backend"]
 
