@@ -14,7 +14,7 @@ from app.errors import CudaUnavailableError
 from tests.conftest import DATA
 
 MODEL = str(DATA / "tiny-qwen3-2l-q8_0.gguf")
-ASK = ["ask", "-m", MODEL, "--temp", "0", "--max-tokens", "3", "--no-stdin"]
+ASK = ["ask", "-m", MODEL, "--temp", "0", "--max-tokens", "3", "--no-think", "--no-stdin"]
 
 
 class Driver:
@@ -59,7 +59,7 @@ def test_cuda_without_a_driver_is_one_line_and_exit_code_1(driver: Any, capfd: p
     assert "this machine has no driver" in err and "pip install 'qchat[cuda13]'" in err
 
 
-@pytest.mark.usefixtures("home_with_compiled_kernels")
+@pytest.mark.usefixtures("home_with_kernels")
 def test_auto_answers_on_the_cpu_and_only_stats_says_why(driver: Any, capfd: pytest.CaptureFixture[str]) -> None:
     driver(None)
     assert run([*ASK, "hi"]) == 0
