@@ -166,7 +166,11 @@ class CudaDecoder:
         return logits
 
     def close(self) -> None:
-        """Memory of the device is freed with the object."""
+        """Free the device's memory, all but what the program itself takes; the decoder is of no use afterwards."""
+        self._recorded.clear()
+        self._buffers.clear()
+        self.weights.close()
+        self.cache.close()
 
     def _run_step(self, count: int, start: int, logits: Floats) -> None:
         """All phases for a few tokens."""
@@ -256,8 +260,8 @@ class CudaDecoder:
         step["n_heads"], step["n_kv_heads"] = spec.n_heads, spec.n_kv_heads
         step["norm_eps"], step["attention_scale"] = spec.norm_eps, np.float32(spec.head_dim**-0.5)
         step["head_stride"] = head_stride(spec, kv)
-        step["layers"], step["output_norm"] = self.weights.layers.address, self.weights.output_norm
-        step["head"], step["pages"] = self.weights.head, self.cache.table.address
+        step["layers"], step["output_norm"] = self.weights.layers, self.weights.output_norm
+        step["head"], step["pages"] = self.weights.head, self.cache.table
         step["logit_stride"] = spec.vocab_size
         for name, n_bytes in buffer_bytes(spec, self._plan, self.chunk, self._largest).items():
             self._place(name, n_bytes)

@@ -39,7 +39,8 @@ class CudaKVCache:
         self._device = device
         self._pages: list[Buffer] = []
         self._addresses = np.zeros(-(-n_ctx // CHUNK), np.uint64)
-        self.table = device.allocate(self._addresses.nbytes)
+        self._table: Buffer | None = device.allocate(self._addresses.nbytes)
+        self.table: int = self._table.address
 
     def reserve(self, length: int) -> None:
         """Have pages for `length` positions. Raises MemoryError."""
@@ -49,12 +50,18 @@ class CudaKVCache:
             page = self._device.allocate(self.page_bytes)
             self._addresses[len(self._pages)] = page.address
             self._pages.append(page)
-        self._device.write(self.table, self._addresses)
+        assert self._table is not None
+        self._device.write(self._table, self._addresses)
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` positions and give back whole pages behind them."""
         self.length = length
         del self._pages[-(-length // CHUNK) :]
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.truncate(0)
+        self._table = None
 
     @property
     def n_bytes(self) -> int:

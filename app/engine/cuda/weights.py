@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,14 +127,18 @@ class CudaWeights:
         self._gguf, self._spec, self._plan = gguf, spec, plan
         self._device, self._program = device, program
         self._block = device.allocate(plan.n_bytes)
+        self._memory = [self._block]
         self._pack_all(on_progress)
-        self._vectors: list[Buffer] = []
         self.n_bytes = plan.n_bytes
         self.head = self._matrix("head")
-        self.output_norm = self._vector(read_vector(gguf, "output_norm.weight"))
+        self.output_norm = self._upload(read_vector(gguf, "output_norm.weight"))
         table = np.stack([self._layer(i) for i in range(spec.n_layers)])
-        self.layers = device.allocate(table.nbytes)
-        device.write(self.layers, table)
+        self.layers = self._upload(table)
+
+    def close(self) -> None:
+        """Free all of it."""
+        self._memory.clear()
+        del self._block
 
     def _pack_all(self, report: OnProgress) -> None:
         """Rows up, a piece at a time, and packed there."""
@@ -181,17 +186,21 @@ class CudaWeights:
         if spec.qk_norm:
             norms |= {"q_norm": "attn_q_norm", "k_norm": "attn_k_norm"}
         for member, part in norms.items():
-            entry[member] = self._vector(read_vector(gguf, f"{prefix}{part}.weight"))
+            entry[member] = self._upload(read_vector(gguf, f"{prefix}{part}.weight"))
         if spec.qkv_bias:
             for member, part in (("q_bias", "attn_q"), ("k_bias", "attn_k"), ("v_bias", "attn_v")):
-                entry[member] = self._vector(read_bias(gguf, spec, f"{prefix}{part}.bias"))
+                entry[member] = self._upload(read_bias(gguf, spec, f"{prefix}{part}.bias"))
         for member, part in zip(("q", "k", "v", "out", "gate", "up", "down"), MATRIX_PARTS, strict=True):
             entry[member] = self._matrix(prefix + part)
         return entry
 
     def _vector(self, values: NDArray[np.float32]) -> int:
         """Its address on the device."""
-        buffer = self._device.allocate(values.nbytes)
-        self._device.write(buffer, values)
-        self._vectors.append(buffer)
+        return self._upload(values)
+
+    def _upload(self, array: NDArray[Any]) -> int:
+        """Keep a copy on the device; its address there."""
+        buffer = self._device.allocate(array.nbytes)
+        self._device.write(buffer, array)
+        self._memory.append(buffer)
         return buffer.address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +25,22 @@ NEED = Need(fixed=4 * GB, per_chunk=GB // 10)
 
 
 class CountingDevice(EmulatedDevice):
-    """Counts the bytes that were ever asked for, and refuses those beyond `limit`."""
+    """Counts bytes that were ever asked for and refuses those beyond `limit`; `held` are those not yet given back."""
 
-    allocated = 0
+    allocated = held = 0
     limit: int | None = None
 
     def allocate(self, n_bytes: int) -> Buffer:
         self.allocated += n_bytes
         if self.limit is not None and self.allocated > self.limit:
             raise MemoryError
-        return super().allocate(n_bytes)
+        buffer = super().allocate(n_bytes)
+        self.held += n_bytes
+        weakref.finalize(buffer, self._given_back, n_bytes)
+        return buffer
+
+    def _given_back(self, n_bytes: int) -> None:
+        self.held -= n_bytes
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in FORMATS if FORMATS[kind].block > 1])
@@ -85,3 +92,13 @@ def test_a_cache_that_cannot_grow_ends_in_an_error_and_keeps_what_it_held() -> N
         assert decoder.length == 3
         decoder.truncate(2)
         assert np.array_equal(decoder.forward([3], 1), first)
+
+
+def test_close_gives_all_memory_back() -> None:
+    with read_gguf(DATA / "tiny-qwen3-2l-q8_0.gguf") as gguf:
+        device = CountingDevice()
+        decoder = emulated_decoder(gguf, device)
+        decoder.forward([1, 2, 3], 1)
+        assert device.held > decoder.weights.n_bytes
+        decoder.close()
+        assert device.held == 0

@@ -93,6 +93,16 @@ def test_every_kernel_is_clean_in_every_schedule(build: str, schedule: str, mode
         assert np.array_equal(logits_of(decoder, PROMPT[11:13], [2]), wanted[11:13])
 
 
+def test_the_last_block_of_a_head_sees_what_the_others_wrote(tmp_path: Path) -> None:
+    """Two chunks of keys, and so two blocks with partial results of one head; two tiles of queries in each."""
+    small = {"types": MIX, "head_dim": HEAD_DIM, "n_layers": 1, "d_ff": 256, "n_heads": 4, "n_kv_heads": 1}
+    path = write_model(tmp_path / "small.gguf", **small)
+    with read_gguf(path) as gguf:
+        decoder = emulated_decoder(gguf, EmulatedDevice("race", "random", 5, all_formats=False), step_sizes=(8,))
+        decoder.forward(PROMPT[:125], 0)
+        assert np.array_equal(decoder.forward(PROMPT[125:132], 7), reference_logits(path, PROMPT[:132])[125:])
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_trained_model_in_every_schedule(schedule: str) -> None:
     tokens = np.random.default_rng(2).integers(0, 1800, 30).tolist()
