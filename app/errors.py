@@ -123,3 +123,11 @@ def printable(text: str, limit: int = 80) -> str:
     """
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def nearest(name: str, known: list[str]) -> str | None:
+    """The one of `known` that `name` was probably meant to be."""
+    import difflib  # noqa: PLC0415 - for an error only
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return near[0] if near else None

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from app.errors import KeyringError, UsageError, printable
-from app.secret import Secret
-from app.server_table import ServerTable, key_variable
-from app.settings import paths, private_dir
+from app.settings import Secret, ServerTable, key_variable, paths, private_dir
 
 if TYPE_CHECKING:
     from types import ModuleType

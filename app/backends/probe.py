@@ -21,8 +21,7 @@ from app.backends.remote.server import ServerSettings
 from app.backends.remote.url import ServerUrl
 from app.backends.servers import server_of
 from app.errors import BackendError, BackendTimeoutError, QChatError, printable
-from app.server_table import LOCAL
-from app.settings import SamplingSettings, Settings
+from app.settings import LOCAL, SamplingSettings, Settings
 
 REMOTE_KINDS = ("openai", "ollama")  # those that list models without opening one
 

@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from app.backends.base import Backend, BackendFactory, Notice, Progress
-from app.errors import BackendError, UsageError, printable
-from app.rules import nearest
-from app.server_table import ServerTable
-from app.settings import Settings
+from app.errors import BackendError, UsageError, nearest, printable
+from app.settings import ServerTable, Settings
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints

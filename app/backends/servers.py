@@ -5,8 +5,7 @@ from __future__ import annotations
 from app.backends.keys import find_key
 from app.backends.remote.server import CONNECT_S, FIRST_TOKEN_S, IDLE_S, ServerSettings
 from app.errors import SettingsError
-from app.server_table import SERVERS, ServerTable
-from app.settings import Settings
+from app.settings import SERVERS, ServerTable, Settings
 
 
 def server_of(settings: Settings, default_url: str = "") -> ServerSettings:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from app.errors import UsageError, printable
-from app.rules import OWN
-from app.settings import RULES
+from app.errors import UsageError, nearest, printable
+from app.settings import OWN, RULES
 
 SAMPLING = tuple(key for key in RULES if key.startswith("sampling."))
 CHAT_SETTINGS = ("system", "thinking", "max_tokens", *SAMPLING)
@@ -41,9 +39,9 @@ def read_change(name: str, text: str) -> Mapping[str, Any]:
     keys = {short_name(key): key for key in CHAT_SETTINGS} | {key: key for key in CHAT_SETTINGS}
     key = keys.get(name.strip().lower().replace("-", "_"))
     if key is None:
-        near = difflib.get_close_matches(name, list(keys), n=1)
+        near = nearest(name, list(keys))
         names = ", ".join(short_name(key) for key in CHAT_SETTINGS)
-        hint = f"did you mean {near[0]}?" if near else f"a chat has: {names}"
+        hint = f"did you mean {near}?" if near else f"a chat has: {names}"
         raise UsageError(f"no setting of a chat is called {printable(name)}", hint)
     if not text.strip() and key != "system":
         return {key: None}

@@ -12,9 +12,8 @@ import click
 
 from app.cli import suggest
 from app.cli.terminal import escape_controls, is_terminal, write_json
-from app.errors import UsageError, printable
-from app.rules import nearest
-from app.settings import load_settings
+from app.errors import UsageError, nearest, printable
+from app.settings import key_variable, load_settings, paths
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -78,7 +77,6 @@ def login(name: str) -> None:
     The key is typed without being shown, or read from standard input where that is no terminal.
     """
     from app.backends.keys import check_key, store_key  # noqa: PLC0415 - --help does without
-    from app.server_table import key_variable  # noqa: PLC0415
 
     _known(load_settings(), name)
     if is_terminal(sys.stdin):
@@ -107,7 +105,6 @@ async def _look(settings: Settings, names: Sequence[str], within_s: float, check
     from app.backends.probe import look_at_backend, look_at_server  # noqa: PLC0415 - --help does without
     from app.backends.registry import backend_names  # noqa: PLC0415
     from app.hub.library import Library  # noqa: PLC0415
-    from app.settings import paths  # noqa: PLC0415
 
     for name in names:
         _known(settings, name, backend_names())

@@ -9,9 +9,7 @@ import click
 
 from app.cli.terminal import escape_controls, write_json
 from app.errors import QChatError
-from app.rules import Value
-from app.server_table import SERVERS, ServerTable
-from app.settings import load_settings, paths, private_dir, read_config, shipped_config_dir
+from app.settings import SERVERS, ServerTable, Value, load_settings, paths, private_dir, read_config, shipped_config_dir
 
 
 @click.group()

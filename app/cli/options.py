@@ -13,8 +13,7 @@ import click
 
 from app.cli import suggest
 from app.errors import UsageError
-from app.rules import OWN
-from app.settings import RULES
+from app.settings import OWN, RULES
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

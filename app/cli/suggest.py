@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-    from app.server_table import ServerTable
+    from app.settings import ServerTable
 
 CHATS = 200  # offered at most, the latest
 
@@ -72,8 +72,7 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 
 def values(key: str, incomplete: str) -> list[CompletionItem[str]]:
     """The allowed values of a setting, where they can be listed."""
-    from app.rules import OWN
-    from app.settings import RULES
+    from app.settings import OWN, RULES
 
     rule = RULES[key]
     own = [(OWN, "what the model itself says")] if rule.own else []

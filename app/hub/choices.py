@@ -16,7 +16,7 @@ from app.errors import ModelFileError
 from app.hub.catalogue import CatalogueEntry, load_catalogue
 from app.hub.fit import Fit, kv_bytes_per_token
 from app.hub.library import Library, ModelEntry, Origin
-from app.server_table import LOCAL, ServerTable
+from app.settings import LOCAL, ServerTable
 
 if TYPE_CHECKING:
     from app.hub.catalogue.repository import Repository

@@ -11,9 +11,7 @@ from keyring.backends.fail import Keyring as NoKeyring
 
 from app.backends.keys import find_key, forget_key, store_key
 from app.errors import KeyringError, UsageError
-from app.secret import Secret
-from app.server_table import ServerTable
-from app.settings import paths
+from app.settings import Secret, ServerTable, paths
 from tests.backends.keyrings import LockedKeyring, MemoryKeyring
 from tests.home import qchat_home
 

@@ -14,8 +14,7 @@ from app.backends import registry
 from app.backends.base import Answer, Backend
 from app.backends.local import open_local
 from app.errors import BackendError, UsageError
-from app.server_table import ServerTable
-from app.settings import load_settings
+from app.settings import ServerTable, load_settings
 from tests.backends.fakes import FakeBackend
 
 opened: list[Any] = []

@@ -10,9 +10,7 @@ import pytest
 from app.backends.remote.server import CONNECT_S, FIRST_TOKEN_S, IDLE_S, ServerSettings
 from app.backends.servers import server_of
 from app.errors import SettingsError
-from app.secret import Secret
-from app.server_table import ServerTable
-from app.settings import Settings, load_settings
+from app.settings import Secret, ServerTable, Settings, load_settings
 from tests.home import qchat_home
 
 __all__ = ["qchat_home"]

@@ -10,8 +10,7 @@ from typing import Any
 from app.backends.remote.failure import RefusedError
 from app.backends.remote.http import ServerClient
 from app.backends.remote.url import ServerUrl, parse_url
-from app.errors import BackendError, ModelNotFoundError, UsageError, printable
-from app.rules import nearest
+from app.errors import BackendError, ModelNotFoundError, UsageError, nearest, printable
 
 DEFAULT_URL = "http://localhost:11434"
 _MOST_BYTES = 64 << 20  # of a description: it holds the licence and, for some, the vocabulary

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.secret import Secret
+from app.settings import Secret
 
 CONNECT_S, FIRST_TOKEN_S, IDLE_S = 10.0, 600.0, 120.0
 

@@ -7,8 +7,7 @@ from app.chat.chats import export
 from app.chat.session import ChatSession
 from app.cli.terminal import escape_controls
 from app.errors import QChatError, UsageError
-from app.server_table import LOCAL
-from app.settings import load_settings
+from app.settings import LOCAL, load_settings
 from app.ui.chat_screen.messages import Messages
 from app.ui.names import shown_model
 from app.ui.widgets.session_list import SessionList

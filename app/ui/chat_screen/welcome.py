@@ -12,8 +12,7 @@ from textual.widgets import Static
 
 from app.cli.terminal import escape_controls
 from app.errors import ModelNotFoundError
-from app.server_table import LOCAL
-from app.settings import Settings
+from app.settings import LOCAL, Settings
 from app.ui.names import shown_key, shown_model
 
 if TYPE_CHECKING:

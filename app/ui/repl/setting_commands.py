@@ -11,8 +11,7 @@ from app.cli.table import print_table
 from app.errors import UsageError, printable
 from app.hub.catalogue import load_catalogue
 from app.hub.library import library_of_this_machine
-from app.rules import OWN
-from app.server_table import LOCAL
+from app.settings import LOCAL, OWN
 from app.ui.repl.desk import Desk
 
 _SERVER_WITHIN_S = 4.0

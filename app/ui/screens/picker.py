@@ -27,8 +27,7 @@ from app.hub.choices import Choice, Place, completed
 from app.hub.fit import free_memory
 from app.hub.library import Library
 from app.hub.transfer import Transfer
-from app.server_table import LOCAL
-from app.settings import Settings
+from app.settings import LOCAL, Settings
 from app.ui.screens import picker_rows
 from app.ui.screens.picker_download import Download, Outcome
 from app.ui.screens.picker_list import ModelList

@@ -11,8 +11,7 @@ from app.backends.base import ChatRequest, Event, Notice, Progress
 from app.backends.ollama.backend import OllamaBackend, open_ollama
 from app.chat.turn import Reply, Turn
 from app.errors import QChatError
-from app.server_table import ServerTable
-from app.settings import Settings, load_settings
+from app.settings import ServerTable, Settings, load_settings
 from tests.backends.fakes import UNSET
 from tests.backends.ollama.server import FakeOllama
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.errors import UsageError
-from app.secret import Secret
-from app.settings import SamplingSettings
+from app.settings import SamplingSettings, Secret
 from tests.backends.ollama.asking import QUESTION, ask
 from tests.backends.ollama.server import FakeOllama, serving
 from tests.home import qchat_home

@@ -15,9 +15,7 @@ from app.backends.openai import stream as stream_module
 from app.backends.openai.backend import OpenAIBackend, open_openai
 from app.backends.remote.server import ServerSettings
 from app.errors import BackendError, BackendTimeoutError, SettingsError, UsageError
-from app.secret import Secret
-from app.server_table import ServerTable
-from app.settings import Settings, load_settings
+from app.settings import Secret, ServerTable, Settings, load_settings
 from tests.backends.openai.replies import REQUEST, Heard, ask, hear
 from tests.backends.remote.scripted_server import (
     HELLO,

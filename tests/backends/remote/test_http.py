@@ -19,7 +19,7 @@ from app.backends.remote.retry import asked_pause, pause_before
 from app.backends.remote.server import ServerSettings
 from app.backends.remote.url import parse_url
 from app.errors import BackendError, BackendTimeoutError, QChatError, SettingsError
-from app.secret import Secret
+from app.settings import Secret
 from tests.backends.remote.scripted_server import Connection, ScriptedServer, response
 
 KEY = "sk-0123456789"

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
-from pathlib import Path
 
 import pytest
 
 from app.errors import SettingsError
-from app.secret import HIDDEN, Secret
-from app.server_table import ServerTable, key_variable
-from app.settings import load_settings, paths, private_dir
-from tests.home import qchat_home
-
-__all__ = ["qchat_home"]
+from app.settings import HIDDEN, Secret, ServerTable, key_variable, load_settings
+from tests.settings.config_file import write_config
 
 pytestmark = pytest.mark.usefixtures("qchat_home")
 
@@ -26,14 +21,6 @@ model = "qwen3-32b"
 [servers.openai]
 url = "https://api.openai.com/v1"
 """
-
-
-def write_config(text: str, mode: int = 0o600) -> Path:
-    file = paths().config_file
-    private_dir(file.parent)
-    file.write_text(text, encoding="utf-8")
-    file.chmod(mode)
-    return file
 
 
 def test_a_table_is_read_whole() -> None:

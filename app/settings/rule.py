@@ -69,11 +69,3 @@ class Rule:
             return self.check(self.kind(text))
         except ValueError:
             raise ValueError(self.allowed) from None
-
-
-def nearest(name: str, known: list[str]) -> str | None:
-    """The one of `known` that `name` was probably meant to be."""
-    import difflib  # noqa: PLC0415 - for an error only
-
-    near = difflib.get_close_matches(name, known, n=1)
-    return near[0] if near else None

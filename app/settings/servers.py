@@ -18,12 +18,13 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from app.errors import SettingsError, printable
-from app.rules import Rule, Value, nearest
-from app.secret import HIDDEN, Secret
+from app.errors import SettingsError, nearest, printable
+from app.settings.rule import Rule, Value
+from app.settings.secret import HIDDEN, Secret
 
 LOCAL = "local"  # the backend of this process
 SERVERS = "servers"
+KEY_VARIABLES = "QCHAT_KEY_"  # and the name of a server: what holds its key
 RESERVED = (LOCAL, "list", "login", "logout")  # the engine, and the commands of `qchat backends`
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # typed before the slash of `-m NAME/MODEL`
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
@@ -88,7 +89,7 @@ class ServerTable:
 
 def key_variable(name: str) -> str:
     """The environment variable that holds the key of the server `name`, whatever its table says."""
-    return "QCHAT_KEY_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+    return KEY_VARIABLES + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def read_servers(tables: Any, file: Path) -> dict[str, ServerTable]:
