@@ -76,6 +76,16 @@ def test_uncertain_guesses_are_few() -> None:
     assert 1 <= worthwhile(draft(), acceptance, costs_of(0.12)) <= 3
 
 
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_what_followed_in_a_share_of_the_cases_is_right_in_that_share(share: float) -> None:
+    """A guess counts as its share of one: of guesses that are right as often as their share says, all is expected."""
+    acceptance = Acceptance()
+    for i in range(1000):
+        acceptance.record(3, share, i % round(1 / share) == 0)
+    assert acceptance.rate(3, share) == pytest.approx(share, rel=0.05)
+    assert acceptance.rate(3, 0.5) == pytest.approx(0.5, rel=0.05)
+
+
 def test_a_gain_under_three_in_a_hundred_is_none() -> None:
     acceptance = Acceptance()
     for i in range(1000):
