@@ -9,10 +9,11 @@ import click
 
 from app.cli.fit_text import fit_text
 from app.cli.model_text import fit_facts
-from app.cli.progress import human_bytes
+from app.cli.progress import ProgressLine, human_bytes
 from app.cli.table import print_table
 from app.cli.terminal import escape_controls, write_json
 from app.errors import printable
+from app.hub.transfer import Steering
 
 if TYPE_CHECKING:
     from app.hub.catalogue.repository import Offer, Repository
@@ -28,7 +29,8 @@ def lists_repository(source: str, as_json: bool) -> bool:
     name = repository_named(source)
     if name is None or source.count(":") > 1:
         return False
-    repository = look(name, free_memory())
+    with ProgressLine() as progress:
+        repository = look(name, free_memory(), Steering(progress.show))
     if as_json:
         write_json(_facts(repository))
         return True

@@ -19,7 +19,9 @@ from app.hub.names import check_file_name, check_path_segment
 
 if TYPE_CHECKING:
     from app.hub.download.failures import Failure
+    from app.hub.download.options import Options
     from app.hub.download.transport import Address, Answer
+    from app.hub.transfer import Steering
 
 USUAL, SMALL = "Q4_K_M", "Q8_0"
 SMALL_BYTES = 2_000_000_000  # a file in Q8_0 of up to that is no burden, and loses least
@@ -73,15 +75,15 @@ def repository_named(text: str) -> str | None:
     return None if found is None else found["name"]
 
 
-def file_named(text: str, free: int | None = None) -> str:
+def file_named(text: str, steering: Steering | None = None) -> str:
     """The file that hf:ORG/REPO:QUANTISATION stands for, as hf:ORG/REPO/FILE; any other text is itself.
 
-    Asks the hub. Raises DownloadError, and UsageError where no or more than one file is meant.
+    Asks the hub, as `look` does. Raises UsageError where no or more than one file is meant.
     """
     found = _REPOSITORY.fullmatch(text)
     if found is None:
         return text
-    repository = look(found["name"], free)
+    repository = look(found["name"], None, steering)
     fitting = [offer for offer in repository.offers if offer.kind.casefold() == (found["kind"] or "").casefold()]
     if len(fitting) == 1 and found["kind"]:
         return repository.source(fitting[0])
@@ -90,23 +92,31 @@ def file_named(text: str, free: int | None = None) -> str:
     raise UsageError(f"{printable(text)} {count}", f"'qchat models show hf:{found['name']}' lists them: {there}")
 
 
-def look(name: str, free: int | None) -> Repository:
+def look(name: str, free: int | None, steering: Steering | None = None) -> Repository:
     """The offers of the repository ORG/REPO, the smallest first; `free`: bytes of memory that a model could have.
 
-    Raises DownloadError, and UsageError for a name that is none.
+    A server that is busy is asked again, as for a download. Raises DownloadError, UsageError for a name that is none,
+    and what `steering` raises, such as Cancelled.
     """
-    from app.hub.download.failures import Failure  # noqa: PLC0415 - httpx, for whoever asks a server
+    from app.hub.download.asking import Asking  # noqa: PLC0415 - httpx, for whoever asks a server
     from app.hub.download.hub_api import list_files  # noqa: PLC0415
     from app.hub.download.options import configured  # noqa: PLC0415
+    from app.hub.download.retries import Retries  # noqa: PLC0415
     from app.hub.download.transport import Address, Transport  # noqa: PLC0415
     from app.hub.source import hugging_face  # noqa: PLC0415 - which knows the catalogue
 
     source = hugging_face(f"{name}/any.gguf")
-    transport = Transport(configured().patience)
+    options = configured()
+    address = Address(source.urls[0], source.token, source.repo)
+
+    def tell(stage: str, note: str) -> None:
+        if steering is not None:
+            steering(stage, 0, None, note)
+
+    transport = Transport(options.patience)
     try:
-        files = list(list_files(transport, Address(source.urls[0], source.token, source.repo), _refused(name)))
-    except Failure as failure:
-        raise failure.error from failure
+        asking = Asking(address.host, Retries(options.patience, transport), options, tell)
+        files = list(list_files(transport, address, _refused(name, options), asking.until_answered))
     finally:
         transport.close()
     return offered(name, [(file.path, file.size) for file in files], free)
@@ -174,9 +184,8 @@ def _marked(offers: Sequence[Offer]) -> list[Offer]:
     return [replace(offer, best=offer is best) for offer in offers]
 
 
-def _refused(name: str) -> Callable[[Answer, Address], Failure]:
+def _refused(name: str, options: Options) -> Callable[[Answer, Address], Failure]:
     from app.hub.download.failures import Failure  # noqa: PLC0415 - as in `look`
-    from app.hub.download.options import Clock, Patience  # noqa: PLC0415
     from app.hub.download.refusal import refusal  # noqa: PLC0415
 
     def refused(answer: Answer, address: Address) -> Failure:
@@ -184,6 +193,6 @@ def _refused(name: str) -> Callable[[Answer, Address], Failure]:
             hint = f"check the names ORG/REPO, or name a file: hf:{printable(name)}/FILE.gguf"
             error = DownloadError(f"{answer.host} has no list of files of {printable(name)}", hint)
             return Failure(error, lasting=True)
-        return refusal(answer, address, Patience(), Clock())
+        return refusal(answer, address, options.patience, options.clock)
 
     return refused

@@ -47,7 +47,7 @@ def pull(
 
 def steered_pull(source: str, library: Library, steering: Steering, notify: Notify, options: Options) -> ModelEntry:
     """`pull` for whoever steers it."""
-    wanted = parse_source(_with_file(source))
+    wanted = parse_source(_with_file(source, steering))
     library.prepare()
     names = wanted.names if isinstance(wanted, WebSource) else (wanted.file_name,)
     finals = [library.models_dir / name for name in names]
@@ -75,13 +75,13 @@ def steered_pull(source: str, library: Library, steering: Steering, notify: Noti
     return library.entry(finals[0])
 
 
-def _with_file(source: str) -> str:
+def _with_file(source: str, steering: Steering) -> str:
     """hf:ORG/REPO:QUANTISATION as hf:ORG/REPO/FILE."""
     if not source.startswith("hf:"):
         return source
     from app.hub.catalogue.repository import file_named  # noqa: PLC0415 - for this kind of source only
 
-    return file_named(source)
+    return file_named(source, steering)
 
 
 def _missing(finals: Sequence[Path]) -> list[Path]:

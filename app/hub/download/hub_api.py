@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -31,29 +31,45 @@ class HubFile:
     sha256: str | None
 
 
-def find(transport: Transport, address: Address) -> HubFile | None:
-    """The entry of the file at `address`; None where the hub lists none. Raises Failure."""
+@dataclass(frozen=True)
+class Page:
+    """One page of a list. `following`: the query of the next one; None where it is the last."""
+
+    files: Sequence[HubFile]
+    following: str | None
+
+
+Refused = Callable[[Answer, Address], Failure]
+"""The failure that an answer without a list stands for."""
+
+Ask = Callable[[Callable[[], Page]], Page]
+"""Calls what it is given and returns what that returns: once, or as `Asking.until_answered` does."""
+
+
+def at_once(ask: Callable[[], Page]) -> Page:
+    """An `Ask` for whoever has no patience."""
+    return ask()
+
+
+def find(transport: Transport, address: Address, refused: Refused, ask: Ask = at_once) -> HubFile | None:
+    """The entry of the file at `address`; None where the hub lists none. Raises as `list_files` does."""
     wanted = unquote(_pieces(address)[2])
-    return next((file for file in list_files(transport, address) if file.path == wanted), None)
+    return next((file for file in list_files(transport, address, refused, ask) if file.path == wanted), None)
 
 
-def list_files(
-    transport: Transport, address: Address, refused: Callable[[Answer, Address], Failure] | None = None
-) -> Iterator[HubFile]:
-    """The files of the repository of `address`. Raises Failure, that of `refused` where the server gives no list."""
+def list_files(transport: Transport, address: Address, refused: Refused, ask: Ask = at_once) -> Iterator[HubFile]:
+    """The files of the repository of `address`, page by page, each of them asked for by `ask`.
+
+    Raises what `ask` makes of a Failure, be it that of `refused` where the server gives no list.
+    """
     base, revision, _ = _pieces(address)
-    query = "recursive=true"
+    query: str | None = "recursive=true"
     for _ in range(MAX_PAGES):
-        page = Address(f"{base}/tree/{revision}?{query}", address.token, address.repo)
-        with transport.get(page) as answer:
-            if answer.status != 200 and refused is not None:
-                raise refused(answer, page)
-            body = answer.text(MAX_BYTES) if answer.status == 200 else b""
-            link = _NEXT.search(answer.headers.get("link", ""))
-        yield from _files(body, answer.host)
-        if link is None:
+        here = Address(f"{base}/tree/{revision}?{query}", address.token, address.repo)
+        page = ask(lambda: _page(transport, here, refused))  # noqa: B023 - called before `here` is another
+        yield from page.files
+        if (query := page.following) is None:
             return
-        query = urlsplit(link[1]).query
 
 
 def _pieces(address: Address) -> tuple[str, str, str]:
@@ -62,6 +78,15 @@ def _pieces(address: Address) -> tuple[str, str, str]:
     revision, _, path = rest.partition("/")
     server = repository.removesuffix(f"/{address.repo}")
     return f"{server}/api/models/{address.repo}", revision, urlsplit(path).path
+
+
+def _page(transport: Transport, here: Address, refused: Refused) -> Page:
+    with transport.get(here) as answer:
+        if answer.status != 200:
+            raise refused(answer, here)
+        link = _NEXT.search(answer.headers.get("link", ""))
+        files = list(_files(answer.text(MAX_BYTES), answer.host))
+    return Page(files, None if link is None else urlsplit(link[1]).query)
 
 
 def _files(body: bytes, host: str) -> Iterator[HubFile]:

@@ -6,19 +6,20 @@ import random
 
 from app.hub.download.failures import Failure
 from app.hub.download.options import Patience
+from app.hub.download.transport import Transport
 
 
 class Retries:
-    """Counts the attempts that brought nothing.
+    """Counts the attempts over `transport` that brought nothing.
 
-    A server that was never reached is not tried again: whoever asked is there and sees it. One that was reached before
+    Where no server was ever reached nothing is tried again: whoever asked is there and sees it. What was reached before
     is, with longer and longer waits, as it is likely to come back.
     """
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, transport: Transport) -> None:
         self._patience = patience
+        self._transport = transport
         self._failed = 0
-        self.reached = False
 
     def progressed(self) -> None:
         """Something worth counting came."""
@@ -27,7 +28,7 @@ class Retries:
     def wait_s(self, failure: Failure) -> float:
         """Seconds to wait before the next attempt. Raises the error of `failure` if there is none."""
         self._failed += 1
-        if failure.lasting or not self.reached or self._failed >= self._patience.tries:
+        if failure.lasting or not self._transport.reached or self._failed >= self._patience.tries:
             raise failure.error from failure
         if failure.wait_s is not None:
             return failure.wait_s

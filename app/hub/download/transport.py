@@ -71,7 +71,10 @@ class Answer:
 
 
 class Transport:
-    """One client for all requests of a download; its methods may be called from any thread."""
+    """One client for all requests of a download; its methods may be called from any thread.
+
+    `reached`: whether a server has answered yet, whatever it said.
+    """
 
     def __init__(self, patience: Patience) -> None:
         # Silence is noticed by whoever reads (`fetch`); the time here only ends threads that were left behind.
@@ -88,6 +91,7 @@ class Transport:
             raise UsageError(
                 f"the certificates cannot be read: {printable(str(error), 200)}", "check SSL_CERT_FILE and SSL_CERT_DIR"
             ) from error
+        self.reached = False
         self._led_to: dict[str, tuple[str, str | None]] = {}  # URL -> where its redirects ended, the hash named there
 
     def close(self) -> None:
@@ -100,6 +104,7 @@ class Transport:
         wanted = {} if first is None else {"Range": f"bytes={first}-{'' if last is None else last}"}
         with _sorted_failures(address.host):
             response, sha256 = self._ask(address, wanted)
+        self.reached = True
         try:
             yield _answer(response, sha256, address)
         finally:

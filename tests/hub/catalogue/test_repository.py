@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from app.cli import run
 from app.errors import DownloadError, UsageError
 from app.hub.catalogue.repository import Offer, file_named, kind_in, look, offered, repository_named
 from app.hub.download import pull
+from app.hub.download.options import Patience
 from app.hub.library import Library
 from app.hub.records import recall
+from app.hub.transfer import Cancelled, Steering, Transfer
 from app.settings import paths
-from tests.hub.download.scripted import Hub, Request, hub, other_host, serve_file, sha256
+from tests.hub.download.pulling import SkippingClock, quick
+from tests.hub.download.scripted import Hub, Request, cut, hub, other_host, serve_file, sha256
 from tests.hub.library.stores import MODEL
 
 __all__ = ["hub", "other_host"]
@@ -162,7 +166,6 @@ def test_a_missing_part_is_said() -> None:
         (401, {}, "no such repository, or not a public one", "HF_TOKEN"),
         (403, {}, "access is not granted", "accept the licence"),
         (429, {"Retry_After": "3600"}, "too many requests", "until"),
-        (503, {}, "cannot serve now", "wait a while"),
     ],
 )
 def test_a_server_that_gives_no_list_is_told_of(
@@ -174,6 +177,73 @@ def test_a_server_that_gives_no_list_is_told_of(
     assert message in refusal.value.message and hint in str(refusal.value.hint)
     assert hub.url.partition("//")[2] in refusal.value.message
     assert len(hub.requests) == 1
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SkippingClock:
+    """The clock of whoever asks; sleeping is over at once."""
+    clock = SkippingClock()
+    monkeypatch.setattr("app.hub.download.options.configured", lambda: quick(clock=clock))
+    return clock
+
+
+def busy(hub: Hub, times: int, status: int, **headers: object) -> None:
+    """The first `times` requests of each page are refused."""
+    tree, refused = hub.scripts[TREE], Counter[str]()
+
+    def script(request: Request) -> None:
+        refused[request.path] += 1
+        if refused[request.path] <= times:
+            request.answer(status, **headers)
+        else:
+            tree(request)
+
+    hub.scripts[TREE] = script
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "waits_s"), [(429, {"Retry_After": 7}, (14, 14)), (503, {}, (2 + 4, 1.25 * (2 + 4)))]
+)
+def test_a_busy_server_is_asked_again_for_each_page(
+    hub: Hub, clock: SkippingClock, status: int, headers: dict[str, object], waits_s: tuple[float, float]
+) -> None:
+    serve_tree(hub, FILES[:3], FILES[3:])
+    busy(hub, 1, status, **headers)
+    told: list[Transfer] = []
+    assert len(look("o/r", None, Steering(told.append)).offers) == 5
+    assert len(hub.requests) == 4 and waits_s[0] - 0.01 <= clock.skipped <= waits_s[1]
+    notes = {step.note for step in told if step.stage == "retrying"}
+    assert any(f"answered {status}" in note and "next try in" in note for note in notes)
+
+
+def test_a_server_that_is_always_busy_is_given_up(hub: Hub, clock: SkippingClock) -> None:
+    serve_tree(hub, FILES)
+    busy(hub, 99, 503)
+    with pytest.raises(DownloadError, match="cannot serve now") as refusal:
+        look("o/r", None)
+    assert "wait a while" in str(refusal.value.hint) and len(hub.requests) == Patience().tries
+
+
+def test_whoever_waits_for_a_list_can_leave(hub: Hub, clock: SkippingClock) -> None:
+    serve_tree(hub, FILES)
+    busy(hub, 99, 503)
+
+    def leave(step: Transfer) -> None:
+        if step.stage == "retrying":
+            raise Cancelled
+
+    for asks in (lambda steering: look("o/r", None, steering), lambda steering: file_named("hf:o/r:Q8_0", steering)):
+        hub.requests.clear()
+        with pytest.raises(Cancelled):
+            asks(Steering(leave))
+        assert len(hub.requests) == 1
+
+
+def test_a_list_that_breaks_off_is_asked_for_again(hub: Hub, clock: SkippingClock) -> None:
+    serve_tree(hub, FILES)
+    tree = hub.scripts[TREE]
+    hub.scripts[TREE] = lambda request: cut(request, b"[" * 500, 100) if request.number == 0 else tree(request)
+    assert len(look("o/r", None).offers) == 5 and len(hub.requests) == 2
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"error": "x"}', b"[3]", b'[{"type": "file", "path": "x"}]'])

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("qchat_home")
 
 PATH = "/o/r/resolve/main/x.gguf"
 SOURCE = "hf:o/r/x.gguf"
+TREE = "/api/models/o/r/tree/main"
 TOKEN = "hf_secret"
 CERTIFICATE = Path(__file__).parents[2] / "data" / "self-signed-127.0.0.1.pem"
 
@@ -54,7 +55,7 @@ def test_a_refusal_says_what_to_do_and_never_the_token(
     if with_token:
         monkeypatch.setenv("HF_TOKEN", TOKEN)
     hub.scripts[PATH] = lambda request: request.answer(status, b"", **headers)
-    hub.scripts["/api/models/o/r/tree/main"] = listing(["README.md", "y.gguf", "sub/z.gguf"])
+    hub.scripts[TREE] = listing(["README.md", "y.gguf", "sub/z.gguf"])
     with pytest.raises(DownloadError) as refusal:
         Pull().run(SOURCE, library)
     assert what in refusal.value.message and str(status) in refusal.value.message
@@ -176,10 +177,30 @@ def test_the_hash_of_the_hub_is_found_wherever_it_is(hub: Hub, library: Library,
         where, {}
     )
     hub.scripts[PATH] = serve_file(body, **headers)
-    hub.scripts["/api/models/o/r/tree/main"] = listing([], **{"x.gguf": wrong} if where == "list" else {})
+    hub.scripts[TREE] = listing([], **{"x.gguf": wrong} if where == "list" else {})
     with pytest.raises(DownloadError, match="came damaged"):
         Pull().run(SOURCE, library)
     assert left_in(library) == []
+
+
+def test_a_list_that_is_busy_is_asked_for_again_before_a_file_goes_unverified(
+    hub: Hub, library: Library, body: bytes
+) -> None:
+    good = listing([], **{"x.gguf": sha256(body)})
+    hub.scripts[PATH] = serve_file(body)
+    hub.scripts[TREE] = lambda request: request.answer(429, Retry_After=1) if request.number < 2 else good(request)
+    pull = Pull()
+    pull.run(SOURCE, library)
+    assert pull.said == [f"x.gguf: verified, sha256 {sha256(body)}"]
+    assert any(step.stage == "retrying" and TREE in step.note for step in pull.transfers)
+
+
+def test_a_list_that_never_comes_does_not_stop_a_download(hub: Hub, library: Library, body: bytes) -> None:
+    hub.scripts[PATH] = serve_file(body)
+    hub.scripts[TREE] = lambda request: request.answer(503)
+    pull = Pull()
+    assert pull.run(SOURCE, library).path.read_bytes() == body
+    assert len(pull.said) == 1 and "tells no sha256" in pull.said[0]
 
 
 def test_a_verified_file_is_called_so_and_another_is_not(hub: Hub, library: Library, body: bytes) -> None:
