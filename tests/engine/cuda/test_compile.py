@@ -7,6 +7,7 @@ memory, has changed for the worse in a way that no test of its results shows.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
@@ -42,6 +43,14 @@ def check_budgets(made: Compiled) -> None:
         assert usage.spilled <= (SPILLED if kernel.startswith("step_") else 0), kernel
 
 
+def check_denormals(sass: Mapping[str, str]) -> None:
+    """CuPy's -ftz=true reaches no arithmetic but that inside division and root, whose results are exact anyway."""
+    assert not re.search(r"\bF(FMA|MUL|ADD)\.FTZ", sass["prefill_project"])
+    for text in sass.values():
+        assert not re.search(r"\bFFMA\.FTZ", text)
+        assert len(re.findall(r"\bFADD\.FTZ", text)) <= 8
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture(architecture: str) -> None:
     made = program(architecture, (GGMLType.Q8_0,), (8,))
@@ -54,6 +63,7 @@ def test_every_architecture(architecture: str) -> None:
     products = 1 if architecture != "sm_75" else 4  # Turing needs four of its smaller ones
     assert len(re.findall(IMMA, sass["prefill_project"])) % (8 * products) == 0
     assert re.search(IMMA, sass["prefill_project"])
+    check_denormals(sass)
 
 
 def test_formats_of_q4_k_m() -> None:

@@ -3,10 +3,10 @@
 // T tokens (those past the step's are zeros) of n columns, in one stretch of memory, shared or global.
 // T is the stride of blocks: 1, 2, 4 or 8 in a step, the padded length of a chunk in prefill.
 //
-//     quads    [blocks][T] 32 bytes    int8 in the order of quads 0, 4, 1, 5, 2, 6, 3, 7: two neighbours share a nibble word
-//     scales   [blocks][T] float2      d, and d times the sum of the block
-//     sums     [blocks][T] int         sums of quads 0..3 (low half) and of quads 4..7 (high half)
-//     floats   [T][n]                  for weights that are floats
+//     quads    [blocks][T] 32 bytes    int8 in the order of quads 0, 4, 1, 5, 2, 6, 3, 7: two neighbours share a nibble
+//     word scales   [blocks][T] float2      d, and d times the sum of the block sums     [blocks][T] int         sums
+//     of quads 0..3 (low half) and of quads 4..7 (high half) floats   [T][n]                  for weights that are
+//     floats
 #pragma once
 
 #include "arithmetic.cuh"
@@ -40,13 +40,13 @@ __device__ __forceinline__ Activations activations_at(u8* memory, int n_blocks, 
     return x;
 }
 
-// One quad (four neighbouring columns v, quad j) of place `row` = block * T + t; eight lanes bring the block's quads, and
-// all 32 lanes of the warp come. Nothing is stored where row is -1.
+// One quad (four neighbouring columns v, quad j) of place `row` = block * T + t; eight lanes bring the block's quads,
+// and all 32 lanes of the warp come. Nothing is stored where row is -1.
 __device__ __forceinline__ void quantise_quad(const Activations& x, int row, int j, float4 v) {
     float largest = largest_of(larger(larger(absolute(v.x), absolute(v.y)), larger(absolute(v.z), absolute(v.w))), 8);
     float factor = quantising_factor(largest), d = div_rn(largest, 127.0f);
     int a = quantised(v.x, factor), b = quantised(v.y, factor), c = quantised(v.z, factor), e = quantised(v.w, factor);
-    int half = whole_sum(a + b + c + e, 4);                    // of quads 0..3, or of quads 4..7
+    int half = whole_sum(a + b + c + e, 4);  // of quads 0..3, or of quads 4..7
     int other = __shfl_xor_sync(ALL_LANES, half, 4);
     int place = (j & 3) * 2 + (j >> 2);
     if (row < 0) return;
@@ -82,9 +82,11 @@ __device__ void norm_factors(const float* rows, int n, int n_tokens, float eps, 
     __syncthreads();
 }
 
-// T tokens of n columns into `x`, by all threads of the block. `load(t, quad)` gives four columns of a token under n_tokens.
+// T tokens of n columns into `x`, by all threads of the block. `load(t, quad)` gives four columns of a token under
+// n_tokens.
 template <int T, class Load>
-__device__ __forceinline__ void place_rows(int n, int n_tokens, bool ints, bool floats, const Activations& x, Load load) {
+__device__ __forceinline__ void place_rows(int n, int n_tokens, bool ints, bool floats, const Activations& x,
+                                           Load load) {
     const int quads = n / 4;
     for (int first = warp_id() * 32; first < quads * T; first += blockDim.x) {  // n is a multiple of 32: whole blocks
         const int i = first + lane_id(), t = i / quads, quad = i % quads;

@@ -3,8 +3,8 @@
 
 #include "intrinsics.cuh"
 
-constexpr float LEAST = 1e-36f;    // a block whose numbers are all under this counts as zeros
-constexpr float LOWEST = -3.0e38f; // below every score
+constexpr float LEAST = 1e-36f;     // a block whose numbers are all under this counts as zeros
+constexpr float LOWEST = -3.0e38f;  // below every score
 
 // e^x as 2^n e^r with a polynomial of degree 6 (Cephes expf); 0 below -87, and e^88 above 88.
 __device__ __forceinline__ float exp_contract(float x) {

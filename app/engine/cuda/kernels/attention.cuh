@@ -6,9 +6,9 @@
 
 #include "heads.cuh"
 
-constexpr int TILE_QUERIES = 16;         // that a block of threads has at a time
-constexpr int RECORD = HEAD_DIM + 2;     // a partial result: weighted values, maximum, sum
-constexpr int SUM_LANES = 16;            // partial sums of a softmax sum
+constexpr int TILE_QUERIES = 16;      // that a block of threads has at a time
+constexpr int RECORD = HEAD_DIM + 2;  // a partial result: weighted values, maximum, sum
+constexpr int SUM_LANES = 16;         // partial sums of a softmax sum
 
 struct AttentionTile {  // in shared memory
     float queries[TILE_QUERIES][HEAD_DIM];
@@ -43,11 +43,13 @@ __device__ __forceinline__ void score(AttentionTile& tile, const u8* keys, int k
     }
 #pragma unroll
     for (int n = 0; n < N; ++n)
-        tile.weights[first + n][key] = mul_rn(add_rn(add_rn(acc[n][0], acc[n][2]), add_rn(acc[n][1], acc[n][3])), scale);
+        tile.weights[first + n][key] =
+            mul_rn(add_rn(add_rn(acc[n][0], acc[n][2]), add_rn(acc[n][1], acc[n][3])), scale);
 }
 
 // Queries 0..n_queries of the tile with the chunk at `page`: scores, their maximum, weights and the sum of those.
-__device__ __forceinline__ void weigh_chunk(AttentionTile& tile, int n_queries, int most_keys, const u8* page, float scale) {
+__device__ __forceinline__ void weigh_chunk(AttentionTile& tile, int n_queries, int most_keys, const u8* page,
+                                            float scale) {
     constexpr int SLOTS = WARPS * 32 / CHUNK;  // queries that are scored at a time
     const int key = threadIdx.x % CHUNK, slot = threadIdx.x / CHUNK;
     if (key < most_keys) {

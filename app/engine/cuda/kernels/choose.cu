@@ -1,11 +1,11 @@
 // The best token on the device: greedy decoding needs one number of a row of logits, not all of them.
 //
-// Larger logit first, lower id among equal ones, which is the order of app/engine/draw.py. A key holds both: the bits of
-// the float in an order that whole numbers have, then the complement of the id.
+// Larger logit first, lower id among equal ones, which is the order of app/engine/draw.py. A key holds both: the bits
+// of the float in an order that whole numbers have, then the complement of the id.
 #include "layout.cuh"
 
 __device__ __forceinline__ unsigned long long key_of(float logit, int id) {
-    const unsigned bits = __float_as_uint(logit == 0.0f ? 0.0f : logit);  // -0 equals 0
+    const unsigned found = __float_as_uint(logit), bits = found == 0x80000000u ? 0u : found;  // -0 equals 0
     const unsigned ordered = bits >> 31 ? ~bits : bits | 0x80000000u;
     return (unsigned long long)ordered << 32 | (unsigned)~id;
 }
@@ -29,8 +29,8 @@ __device__ __forceinline__ unsigned long long largest_of_block(unsigned long lon
 
 // The `count` best ids of each row and their logits, best first: ids and logits [rows, count]. A row has one block of
 // threads, which looks at it once for each of them: count is small, as top-k is.
-extern "C" __global__ void __launch_bounds__(256) best_of_all(const float* logits, int n, int stride, int count, int* ids,
-                                                              float* best) {
+extern "C" __global__ void __launch_bounds__(256)
+    best_of_all(const float* logits, int n, int stride, int count, int* ids, float* best) {
     __shared__ unsigned long long shared[32];
     const float* row = logits + (size_t)blockIdx.x * stride;
     unsigned long long below = ~0ull;

@@ -10,8 +10,8 @@
 //     F16, BF16, F32   columns in order, 16 bytes of a row at a time
 //
 // Columns come in quads of four neighbours, a quad in a word. The low half of nibble word j holds quad j and the high
-// half quad j + 4; in the word of a block's fifth bits, bit j of byte i tops column i of quad j; in the two words of its
-// pairs, bits 2j.. of word h top quad 4h + j. Planes of a segment with fewer than 8 blocks have zeros in the rest.
+// half quad j + 4; in the word of a block's fifth bits, bit j of byte i tops column i of quad j; in the two words of
+// its pairs, bits 2j.. of word h top quad 4h + j. Planes of a segment with fewer than 8 blocks have zeros in the rest.
 #pragma once
 
 #include "layout.cuh"
@@ -34,14 +34,16 @@ __host__ __device__ constexpr int offset_of(int format) {
 }
 // Bytes before the blocks of a segment.
 __host__ __device__ constexpr int head_bytes(int format) {
-    return is_float(format)  ? 0
-           : format == Q6_K  ? 5 * PLANE + LANES * 2
-           : (1 + (format == Q4_1 || format == Q5_1) + 2 * has_fifth_bit(format)) * PLANE;
+    return is_float(format) ? 0
+           : format == Q6_K ? 5 * PLANE + LANES * 2
+                            : (1 + (format == Q4_1 || format == Q5_1) + 2 * has_fifth_bit(format)) * PLANE;
 }
 __host__ __device__ constexpr int block_bytes(int format) {
     return format == F32 ? 8 * PLANE : format == F16 || format == BF16 ? 4 * PLANE : format == Q8_0 ? 2 * PLANE : PLANE;
 }
-__host__ __device__ constexpr int segment_bytes(int format) { return head_bytes(format) + SEGMENT * block_bytes(format); }
+__host__ __device__ constexpr int segment_bytes(int format) {
+    return head_bytes(format) + SEGMENT * block_bytes(format);
+}
 
 __device__ __forceinline__ uint4 load_plane(const u8* plane, int row) {
     return __ldg(reinterpret_cast<const uint4*>(plane) + row);
@@ -87,7 +89,7 @@ struct Head {
         return half_of(scales, b);
     }
     __device__ __forceinline__ float minimum(int b) const {
-        if (is_k(FORMAT)) return -mul_rn(half_to_float(scales.x >> 16), (float)byte_of(minima.z, minima.w, b));
+        if (is_k(FORMAT)) return negated(mul_rn(half_to_float(scales.x >> 16), (float)byte_of(minima.z, minima.w, b)));
         return half_of(minima, b);
     }
     __device__ __forceinline__ int half_scale(int b, int half) const {
@@ -96,8 +98,8 @@ struct Head {
     }
 };
 
-// Where the upper bits of a row are: the fifth bits of block b are word b % 4 of plane b / 4, the pairs of block b words
-// 2 (b % 2) and 2 (b % 2) + 1 of plane b / 2.
+// Where the upper bits of a row are: the fifth bits of block b are word b % 4 of plane b / 4, the pairs of block b
+// words 2 (b % 2) and 2 (b % 2) + 1 of plane b / 2.
 template <int FORMAT>
 __device__ __forceinline__ const u8* upper_bits(const u8* segment) {
     return segment + (FORMAT == Q6_K ? PLANE : head_bytes(FORMAT) - 2 * PLANE);

@@ -1,10 +1,11 @@
-// From the Q, K and V projections to heads: bias, QK-norm, RoPE, and the place in the cache. A warp has a head of a token.
+// From the Q, K and V projections to heads: bias, QK-norm, RoPE, and the place in the cache. A warp has a head of a
+// token.
 #pragma once
 
 #include "kv_page.cuh"
 
-// Bias, norm and rotation of one head, float32 [HEAD_DIM] at `source`, into shared `row`. `norm`, `bias`: null for none;
-// `cos` is null for values, which are not turned.
+// Bias, norm and rotation of one head, float32 [HEAD_DIM] at `source`, into shared `row`. `norm`, `bias`: null for
+// none; `cos` is null for values, which are not turned.
 __device__ __forceinline__ void finish_head(const float* source, const float* bias, const float* norm, float eps,
                                             const float* cos, const float* sin, float* row) {
     constexpr int PER_LANE = (HEAD_DIM + 31) / 32;
@@ -38,7 +39,7 @@ __device__ __forceinline__ void finish_head(const float* source, const float* bi
     if (!cos) return;
     for (int i = lane_id(); i < HEAD_DIM / 2; i += 32) {
         float a = row[i], b = row[i + HEAD_DIM / 2], c = __ldg(cos + i), s = __ldg(sin + i);
-        row[i] = fma_rn(a, c, -mul_rn(b, s));
+        row[i] = fma_rn(a, c, negated(mul_rn(b, s)));
         row[i + HEAD_DIM / 2] = fma_rn(b, c, mul_rn(a, s));
     }
     __syncwarp();
@@ -51,9 +52,11 @@ __device__ __forceinline__ void load_head(const Step& step, const Layer& layer, 
     const int index = is_query ? head : head - step.n_heads - (is_value ? step.n_kv_heads : 0);
     const float* bias = is_query ? layer.q_bias : is_value ? layer.v_bias : layer.k_bias;
     finish_head(step.qkv + (size_t)t * width + head * HEAD_DIM, bias ? bias + index * HEAD_DIM : nullptr,
-                is_value ? nullptr : is_query ? layer.q_norm : layer.k_norm, step.norm_eps,
-                is_value ? nullptr : step.cos + (size_t)position * (HEAD_DIM / 2), step.sin + (size_t)position * (HEAD_DIM / 2),
-                row);
+                is_value   ? nullptr
+                : is_query ? layer.q_norm
+                           : layer.k_norm,
+                step.norm_eps, is_value ? nullptr : step.cos + (size_t)position * (HEAD_DIM / 2),
+                step.sin + (size_t)position * (HEAD_DIM / 2), row);
 }
 
 __device__ __forceinline__ u8* page_of(const Step& step, int layer, int kv_head, int chunk) {
@@ -61,8 +64,8 @@ __device__ __forceinline__ u8* page_of(const Step& step, int layer, int kv_head,
 }
 
 // Key (or value) of token t of one KV head into the cache, by one warp. `row` is shared, [HEAD_DIM].
-__device__ __forceinline__ void store_head(const Step& step, const Layer& table, int layer, int t, int kv_head, bool is_key,
-                                           float* row) {
+__device__ __forceinline__ void store_head(const Step& step, const Layer& table, int layer, int t, int kv_head,
+                                           bool is_key, float* row) {
     load_head(step, table, t, step.n_heads + (is_key ? 0 : step.n_kv_heads) + kv_head, row);
     const int position = step.start + t;
     u8* half = page_of(step, layer, kv_head, position / CHUNK) + (is_key ? 0 : KV_HALF);

@@ -26,8 +26,8 @@ __device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); 
 __device__ __forceinline__ float smaller(float a, float b) { return fminf(a, b); }
 __device__ __forceinline__ unsigned load_acquire(const unsigned* p) { return cuda_host::load_acquire(p); }
 __device__ __forceinline__ void prefetch_l2(const void*) {}
-__device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                                            unsigned b1) {
+__device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                            unsigned b0, unsigned b1) {
     const unsigned a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
     cuda_host::mma_m16n8k32_s8(d, a, b);
 }
@@ -45,11 +45,11 @@ __device__ __forceinline__ float fma_rn(float a, float b, float c) {
     asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
     return d;
 }
-#define QCHAT_BINARY(name, instruction)                                        \
-    __device__ __forceinline__ float name(float a, float b) {                  \
-        float d;                                                               \
-        asm(instruction " %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));            \
-        return d;                                                              \
+#define QCHAT_BINARY(name, instruction)                             \
+    __device__ __forceinline__ float name(float a, float b) {       \
+        float d;                                                    \
+        asm(instruction " %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b)); \
+        return d;                                                   \
     }
 QCHAT_BINARY(mul_rn, "mul.rn.f32")
 QCHAT_BINARY(add_rn, "add.rn.f32")
@@ -72,7 +72,8 @@ __device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefe
 // 16 bytes to shared memory, on their way until finish_copies; both addresses are multiples of 16.
 __device__ __forceinline__ void copy_16(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(global)
                  : "memory");
 #else
     *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
@@ -84,9 +85,10 @@ __device__ __forceinline__ void finish_copies() {
 #endif
 }
 #if __CUDA_ARCH__ >= 800
-__device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                                            unsigned b1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+__device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                            unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
@@ -105,8 +107,8 @@ __device__ __forceinline__ void mma_16x8x16(int (&d)[4], unsigned a0, unsigned a
     mma_8x8x16(d[0], d[1], a0, b0);
     mma_8x8x16(d[2], d[3], a1, b0);
 }
-__device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                                            unsigned b1) {
+__device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                            unsigned b0, unsigned b1) {
     mma_16x8x16(d, a0, a1, b0);
     mma_16x8x16(d, a2, a3, b1);
 }
@@ -115,6 +117,8 @@ __device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a
 
 __device__ __forceinline__ float half_to_float(unsigned bits) { return __half2float(__ushort_as_half((u16)bits)); }
 __device__ __forceinline__ u16 float_to_half(float x) { return __half_as_ushort(__float2half_rn(x)); }
+// By their bits: -x and fabsf(x) are float operations too, which -ftz=true reaches.
+__device__ __forceinline__ float negated(float x) { return __uint_as_float(__float_as_uint(x) ^ 0x80000000u); }
 __device__ __forceinline__ float absolute(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffffu); }
 
 __device__ __forceinline__ int lane_id() { return threadIdx.x & 31; }

@@ -65,7 +65,8 @@ __device__ __forceinline__ void store_number(u8* half, bool is_key, int slot, in
         reinterpret_cast<i8*>(half)[at] = (i8)quantised(x, quantising_factor(largest));
         if (lane_id() == 0) {
             u16* scales = reinterpret_cast<u16*>(half + CHUNK * HEAD_DIM);
-            scales[is_key ? i / 32 * CHUNK + slot : slot * (HEAD_DIM / 32) + i / 32] = float_to_half(div_rn(largest, 127.0f));
+            scales[is_key ? i / 32 * CHUNK + slot : slot * (HEAD_DIM / 32) + i / 32] =
+                float_to_half(div_rn(largest, 127.0f));
         }
     }
 }

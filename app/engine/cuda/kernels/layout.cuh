@@ -32,10 +32,10 @@ struct Layer {  // norms and biases are float32 vectors, null where the model ha
 };
 
 struct Step {
-    int n_tokens;         // rows of this step, or of this chunk of a prompt
-    int start;            // position of its first row
-    int n_logits;         // rows that go through the LM head
-    int first_logit_row;  // the first of them
+    int n_tokens;           // rows of this step, or of this chunk of a prompt
+    int start;              // position of its first row
+    int n_logits;           // rows that go through the LM head
+    int first_logit_row;    // the first of them
     unsigned barrier_base;  // arrivals at the grid barrier before this step
     int n_layers, d_model, d_ff, n_heads, n_kv_heads;
     int max_chunks;  // chunks for which `partials` has room
@@ -48,14 +48,14 @@ struct Step {
     Matrix head;
     const float *cos, *sin;  // [positions, head_dim / 2]
     u8* const* pages;
-    float* residual;   // [tokens, d_model]
-    float* qkv;        // [tokens, (heads + 2 KV heads) * head_dim]
-    float* attention;  // [tokens, heads * head_dim]
-    u8* ffn;           // float32 [tokens, d_ff] where `down` has float weights, else activations (activations.cuh)
-    u8* activations;   // of a chunk (activations.cuh)
-    float* gate_up;    // of a chunk, [tokens, 2 * d_ff]
-    float* logits;     // [logit rows, logit_stride]
-    float* partials;   // [8, heads, max_chunks, head_dim + 2]: weighted values, then maximum and sum
+    float* residual;     // [tokens, d_model]
+    float* qkv;          // [tokens, (heads + 2 KV heads) * head_dim]
+    float* attention;    // [tokens, heads * head_dim]
+    u8* ffn;             // float32 [tokens, d_ff] where `down` has float weights, else activations (activations.cuh)
+    u8* activations;     // of a chunk (activations.cuh)
+    float* gate_up;      // of a chunk, [tokens, 2 * d_ff]
+    float* logits;       // [logit rows, logit_stride]
+    float* partials;     // [8, heads, max_chunks, head_dim + 2]: weighted values, then maximum and sum
     unsigned* arrivals;  // at the grid barrier
     unsigned* finished;  // [KV heads] chunks whose partial results are there
 };

@@ -1,5 +1,5 @@
-// From rows of a GGUF tensor, as the file has them, to groups whose lanes own a row (formats.cuh). A thread has a block of
-// 32 columns of a row. The layouts read here are those of app/engine/formats.py.
+// From rows of a GGUF tensor, as the file has them, to groups whose lanes own a row (formats.cuh). A thread has a block
+// of 32 columns of a row. The layouts read here are those of app/engine/formats.py.
 #include "formats.cuh"
 
 struct Raw {  // 32 numbers as stored, and the bytes of their scales
@@ -90,11 +90,11 @@ __device__ inline void write_block(int format, const Raw& raw, u8* segment, int 
     }
 }
 
-// `n_rows` rows of `row_bytes` to whole groups, from byte `offset` of the weights on, which were all zeros. Where `paired_head` is not 0, the rows of
-// each head of so many go from pairs (2i, 2i + 1) to halves (i, i + head / 2).
-extern "C" __global__ void __launch_bounds__(256) pack_rows(const u8* source, u8* weights, long long offset, int format, int n_rows,
-                                                            int row_bytes, int n_blocks, int paired_head,
-                                                            long long group_bytes) {
+// `n_rows` rows of `row_bytes` to whole groups, from byte `offset` of the weights on, which were all zeros. Where
+// `paired_head` is not 0, the rows of each head of so many go from pairs (2i, 2i + 1) to halves (i, i + head / 2).
+extern "C" __global__ void __launch_bounds__(256)
+    pack_rows(const u8* source, u8* weights, long long offset, int format, int n_rows, int row_bytes, int n_blocks,
+              int paired_head, long long group_bytes) {
     for (long long i = blockIdx.x * 256LL + threadIdx.x; i < (long long)n_rows * n_blocks; i += gridDim.x * 256LL) {
         const int row = (int)(i % n_rows), block = (int)(i / n_rows), lane = row % LANES;
         int from = row;

@@ -34,7 +34,8 @@ __device__ __forceinline__ Part part_of(const Step& step, int layer, int kind) {
 extern "C" __global__ void __launch_bounds__(256) prefill_prepare(const Step* step_address, int layer, int kind) {
     const Step& step = *step_address;
     const Part part = part_of(step, layer, kind);
-    const int first = blockIdx.x * PREPARED_TOKENS, count = max(0, min(PREPARED_TOKENS, step.n_tokens - first)), n = part.n;
+    const int first = blockIdx.x * PREPARED_TOKENS, count = max(0, min(PREPARED_TOKENS, step.n_tokens - first)),
+              n = part.n;
     const Activations x = activations_at(step.activations, n / BLOCK, step.chunk_stride, part.ints).from(first, n);
     if (kind == 4) {
         const float* rows = step.gate_up + (size_t)first * 2 * n;
@@ -52,7 +53,8 @@ extern "C" __global__ void __launch_bounds__(256) prefill_prepare(const Step* st
 }
 
 // Blocks of threads: x counts tiles of tokens, y fours of groups of rows.
-extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) prefill_project(const Step* step_address, int layer, int kind) {
+extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32)
+    prefill_project(const Step* step_address, int layer, int kind) {
     const Step& step = *step_address;
     const Part part = part_of(step, layer, kind);
     const Activations x = activations_at(step.activations, part.n / BLOCK, step.chunk_stride, part.ints);
@@ -113,9 +115,11 @@ extern "C" __global__ void __launch_bounds__(256) prefill_heads(const Step* step
 extern "C" __global__ void __launch_bounds__(WARPS * 32) prefill_attend(const Step* step_address, int layer) {
     const Step& step = *step_address;
     AttentionTile& tile = *reinterpret_cast<AttentionTile*>(smem);
-    constexpr int ITEMS = (TILE_QUERIES * (HEAD_DIM / 2) + WARPS * 32 - 1) / (WARPS * 32);  // pairs of numbers of a thread
+    constexpr int ITEMS =
+        (TILE_QUERIES * (HEAD_DIM / 2) + WARPS * 32 - 1) / (WARPS * 32);  // pairs of numbers of a thread
     const int h = blockIdx.y, group = step.n_heads / step.n_kv_heads, first = blockIdx.x * TILE_QUERIES;
-    const int count = min(TILE_QUERIES, step.n_tokens * group - first), width = (step.n_heads + 2 * step.n_kv_heads) * HEAD_DIM;
+    const int count = min(TILE_QUERIES, step.n_tokens * group - first),
+              width = (step.n_heads + 2 * step.n_kv_heads) * HEAD_DIM;
     const int last_position = step.start + (first + count - 1) / group;
     for (int i = threadIdx.x; i < count * HEAD_DIM; i += blockDim.x) {
         const int q = first + i / HEAD_DIM;
@@ -126,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) prefill_attend(const St
     float maximum[ITEMS], sum[ITEMS];
     for (int chunk = 0; chunk <= last_position / CHUNK; ++chunk) {
         if (threadIdx.x < count)
-            tile.n_keys[threadIdx.x] = max(0, min(CHUNK, step.start + (first + (int)threadIdx.x) / group + 1 - chunk * CHUNK));
+            tile.n_keys[threadIdx.x] =
+                max(0, min(CHUNK, step.start + (first + (int)threadIdx.x) / group + 1 - chunk * CHUNK));
         __syncthreads();
         const u8* page = page_of(step, layer, h, chunk);
         weigh_chunk(tile, count, min(CHUNK, last_position + 1 - chunk * CHUNK), page, step.attention_scale);
@@ -150,7 +155,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) prefill_attend(const St
         const int i = threadIdx.x + k * WARPS * 32, q = i / (HEAD_DIM / 2), pair = i % (HEAD_DIM / 2);
         if (q >= count) continue;
         float* out = step.attention +
-                     ((size_t)((first + q) / group) * step.n_heads + h * group + (first + q) % group) * HEAD_DIM + 2 * pair;
+                     ((size_t)((first + q) / group) * step.n_heads + h * group + (first + q) % group) * HEAD_DIM +
+                     2 * pair;
         out[0] = div_rn(values[k].x, sum[k]);
         out[1] = div_rn(values[k].y, sum[k]);
     }

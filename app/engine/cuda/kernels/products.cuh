@@ -8,7 +8,8 @@ __device__ __forceinline__ int low_sum(int sums) { return (short)sums; }
 __device__ __forceinline__ int high_sum(int sums) { return sums >> 16; }
 
 // Four quads of weights times four of activations.
-__device__ __forceinline__ int dot_quads(const unsigned (&w)[4], unsigned x0, unsigned x1, unsigned x2, unsigned x3, int sum) {
+__device__ __forceinline__ int dot_quads(const unsigned (&w)[4], unsigned x0, unsigned x1, unsigned x2, unsigned x3,
+                                         int sum) {
     sum = __dp4a((int)w[0], (int)x0, sum);
     sum = __dp4a((int)w[1], (int)x1, sum);
     sum = __dp4a((int)w[2], (int)x2, sum);
@@ -24,8 +25,7 @@ struct UpperPlanes {
     __device__ __forceinline__ void load(const u8* segment) {
         if (has_fifth_bit(FORMAT) || FORMAT == Q6_K)
 #pragma unroll
-            for (int i = 0; i < N; ++i)
-                plane[i] = load_plane(upper_bits<FORMAT>(segment) + i * PLANE, lane_id());
+            for (int i = 0; i < N; ++i) plane[i] = load_plane(upper_bits<FORMAT>(segment) + i * PLANE, lane_id());
     }
     __device__ __forceinline__ Upper of_block(int b) const {
         if (has_fifth_bit(FORMAT)) return {word_of(b < 4 ? plane[0] : plane[1], b & 3), 0};
@@ -37,8 +37,8 @@ struct UpperPlanes {
 
 // Block b of a segment, block `column_block` of the row, for every token.
 template <int FORMAT, int T>
-__device__ __forceinline__ void add_block(const Head<FORMAT>& head, const UpperPlanes<FORMAT>& upper, const u8* data, int b,
-                                          int column_block, const Activations& x, float (&acc)[T]) {
+__device__ __forceinline__ void add_block(const Head<FORMAT>& head, const UpperPlanes<FORMAT>& upper, const u8* data,
+                                          int b, int column_block, const Activations& x, float (&acc)[T]) {
     unsigned low[4], high[4];
     if (FORMAT == Q8_0) {
         uint4 first = load_plane(data, lane_id()), second = load_plane(data + PLANE, lane_id());
@@ -131,11 +131,14 @@ __device__ __forceinline__ void multiply_segment(const Matrix& matrix, int group
 #pragma unroll
     for (int t = 0; t < T; ++t) acc[t] = 0.0f;
     switch (matrix.format) {
-#define QCHAT_QUANTISED(F) \
-    case F: add_quantised<F, T>(data + (size_t)segment * segment_bytes(F), first_block, n_blocks, x, acc); break;
-#define QCHAT_FLOATS(F)                                                                                              \
-    case F:                                                                                                          \
-        add_floats<F, T>(data + (size_t)segment * segment_bytes(F), first_block, n_blocks, matrix.n_blocks * BLOCK, x, acc); \
+#define QCHAT_QUANTISED(F)                                                                             \
+    case F:                                                                                            \
+        add_quantised<F, T>(data + (size_t)segment * segment_bytes(F), first_block, n_blocks, x, acc); \
+        break;
+#define QCHAT_FLOATS(F)                                                                                                \
+    case F:                                                                                                            \
+        add_floats<F, T>(data + (size_t)segment * segment_bytes(F), first_block, n_blocks, matrix.n_blocks * BLOCK, x, \
+                         acc);                                                                                         \
         break;
 #include "formats_in_use.cuh"
 #undef QCHAT_QUANTISED

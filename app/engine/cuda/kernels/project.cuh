@@ -10,7 +10,8 @@
 enum Finish { STORE, ADD, SILU_QUANTISE, SILU_STORE };
 
 struct Work {
-    const Matrix *first, *second, *third;  // one after the other (STORE), or gate and up side by side (SILU_..); or null
+    const Matrix *first, *second,
+        *third;  // one after the other (STORE), or gate and up side by side (SILU_..); or null
     Finish finish;
     float* out;       // [T, out_stride]: STORE, ADD and SILU_STORE write there
     u8* activations;  // SILU_QUANTISE
@@ -21,7 +22,8 @@ __device__ __forceinline__ bool is_pair(const Work& work) {
     return work.finish == SILU_QUANTISE || work.finish == SILU_STORE;
 }
 
-// Where group `item` of matrices that follow each other is; `item` becomes the group, `first_row` the row of the output.
+// Where group `item` of matrices that follow each other is; `item` becomes the group, `first_row` the row of the
+// output.
 __device__ __forceinline__ const Matrix* locate(const Work& work, int& item, int& first_row) {
     first_row = 0;
     if (item < work.first->n_groups) return work.first;
@@ -34,7 +36,8 @@ __device__ __forceinline__ const Matrix* locate(const Work& work, int& item, int
 }
 
 // The sum of row `item` * 32 + lane and token t is whole. `gate` is that of the first of two matrices.
-__device__ __forceinline__ void finish_row(const Work& work, int item, int t, int n_tokens, int T, float gate, float sum) {
+__device__ __forceinline__ void finish_row(const Work& work, int item, int t, int n_tokens, int T, float gate,
+                                           float sum) {
     int first_row;
     int row_item = item;
     const Matrix* matrix = locate(work, row_item, first_row);
@@ -59,7 +62,8 @@ __device__ void project(const Work& work, const Activations& x, int n_tokens, fl
     const bool pair = is_pair(work);
     int n_items = work.first->n_groups;
     if (!pair && work.second) n_items += work.second->n_groups + work.third->n_groups;
-    const int n_segments = (work.first->n_blocks + SEGMENT - 1) / SEGMENT, per_item = pair ? 2 * n_segments : n_segments;
+    const int n_segments = (work.first->n_blocks + SEGMENT - 1) / SEGMENT,
+              per_item = pair ? 2 * n_segments : n_segments;
     const int first = (int)((long long)n_items * blockIdx.x / gridDim.x);
     const int last = (int)((long long)n_items * (blockIdx.x + 1) / gridDim.x);
     const int n_tasks = (last - first) * per_item;

@@ -96,9 +96,10 @@ __device__ void run_step(const Step& step, int first_phase, int end_phase) {
     }
 }
 
-#define QCHAT_STEP(T)                                                                                          \
-    extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) step_##T(const Step* step, int first_phase, int end_phase) { \
-        run_step<T>(*step, first_phase, end_phase);                                                            \
+#define QCHAT_STEP(T)                                                \
+    extern "C" __global__ void __launch_bounds__(WARPS * 32, 1)      \
+        step_##T(const Step* step, int first_phase, int end_phase) { \
+        run_step<T>(*step, first_phase, end_phase);                  \
     }
 #if STEPS & 1
 QCHAT_STEP(1)

@@ -42,7 +42,8 @@ __device__ __forceinline__ Upper load_upper(const u8* segment, int row, int b) {
 
 // `x` is the segment's stage; `first` the warp's first token in it. Sums are added to `sums`, which begin at 0.
 template <int FORMAT>
-__device__ __forceinline__ void multiply_tile(const u8* segment, int n_blocks, const Activations& x, int first, Sums& sums) {
+__device__ __forceinline__ void multiply_tile(const u8* segment, int n_blocks, const Activations& x, int first,
+                                              Sums& sums) {
     const int g = lane_id() >> 2, t = lane_id() & 3;
     Head<FORMAT> heads[4];  // rows g, g + 8, g + 16, g + 24
 #pragma unroll
@@ -83,7 +84,8 @@ __device__ __forceinline__ void multiply_tile(const u8* segment, int n_blocks, c
                     mma_16x8x16(e, high[i], high[i + 1], quads.y);
 #pragma unroll
                     for (int k = 0; k < 4; ++k)
-                        whole[k] = (float)(c[k] * heads[i + k / 2].half_scale(b, 0) + e[k] * heads[i + k / 2].half_scale(b, 1));
+                        whole[k] = (float)(c[k] * heads[i + k / 2].half_scale(b, 0) +
+                                           e[k] * heads[i + k / 2].half_scale(b, 1));
                 } else {
                     const int s0 = MAGIC_BITS - offset_of(FORMAT) * (low_sum(s.x) + high_sum(s.x));
                     const int s1 = MAGIC_BITS - offset_of(FORMAT) * (low_sum(s.y) + high_sum(s.y));
@@ -105,8 +107,8 @@ __device__ __forceinline__ void multiply_tile(const u8* segment, int n_blocks, c
 
 // Float weights: a lane has a row, and reads what it is multiplied with from global memory, all lanes the same.
 template <int FORMAT>
-__device__ __forceinline__ void multiply_float_tile(const u8* data, int first_block, int n_blocks, int n, const Activations& x,
-                                                    int first, Sums& sums) {
+__device__ __forceinline__ void multiply_float_tile(const u8* data, int first_block, int n_blocks, int n,
+                                                    const Activations& x, int first, Sums& sums) {
 #pragma unroll
     for (int token = 0; token < WARP_TOKENS; token += 8) {
         float acc[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -132,8 +134,8 @@ __device__ __forceinline__ void stage(const Activations& x, int first_block, int
 }
 
 // The warp's rows (a group of `matrix`, or none where it is null) times its tokens, whole rows.
-__device__ __forceinline__ void multiply_rows(const Matrix* matrix, int group, int n_blocks, bool ints, const Activations& x,
-                                              int first_token, int first_in_tile, Sums& total) {
+__device__ __forceinline__ void multiply_rows(const Matrix* matrix, int group, int n_blocks, bool ints,
+                                              const Activations& x, int first_token, int first_in_tile, Sums& total) {
     const int n_segments = (n_blocks + SEGMENT - 1) / SEGMENT;
     if (ints) stage(x, 0, min(SEGMENT, n_blocks), first_token, smem);
     for (int segment = 0; segment < n_segments; ++segment) {
@@ -151,12 +153,14 @@ __device__ __forceinline__ void multiply_rows(const Matrix* matrix, int group, i
 #pragma unroll
         for (int i = 0; i < 32; ++i) of_token(sums, i) = 0.0f;
         switch (matrix->format) {
-#define QCHAT_QUANTISED(F) \
-    case F: multiply_tile<F>(data + (size_t)segment * segment_bytes(F), here, staged, first_in_tile, sums); break;
-#define QCHAT_FLOATS(F)                                                                                               \
-    case F:                                                                                                           \
-        multiply_float_tile<F>(data + (size_t)segment * segment_bytes(F), first_block, here, n_blocks * BLOCK, x,     \
-                               first_token + first_in_tile, sums);                                                    \
+#define QCHAT_QUANTISED(F)                                                                              \
+    case F:                                                                                             \
+        multiply_tile<F>(data + (size_t)segment * segment_bytes(F), here, staged, first_in_tile, sums); \
+        break;
+#define QCHAT_FLOATS(F)                                                                                           \
+    case F:                                                                                                       \
+        multiply_float_tile<F>(data + (size_t)segment * segment_bytes(F), first_block, here, n_blocks * BLOCK, x, \
+                               first_token + first_in_tile, sums);                                                \
         break;
 #include "formats_in_use.cuh"
 #undef QCHAT_QUANTISED
