@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from app.engine.cuda.decoder import constants
+from app.engine.cuda.layout import STEP_SIZES
 from app.engine.cuda.weights import plan_weights
 from app.engine.gguf import read_gguf
 from app.engine.spec import ModelSpec
-from tests.conftest import DATA
 from tests.engine.cuda.emulated_device import WARPS, EmulatedDevice
+from tests.engine.cuda.test_decoder import HEAD_DIM
+from tests.engine.cuda.test_one_answer import MIX
+from tests.gguf_files import write_model
 
 
 @pytest.mark.parametrize("build", ["plain", "race"])
-def test_best_of_all(build: str) -> None:
+def test_best_of_all(build: str, tmp_path: Path) -> None:
     rows, n, count = 3, 1000, 5
     logits = np.random.default_rng(0).standard_normal((rows, n + 8)).astype(np.float32)
     logits[0, [17, 600, 999]] = 9.0  # equal ones
@@ -22,9 +27,10 @@ def test_best_of_all(build: str) -> None:
     logits[1, [3, 4]] = -0.0, 0.0  # equal too
     logits[:, n:] = 100.0  # past the end of a row
     device = EmulatedDevice(build, "random", 4, all_formats=build == "plain")
-    with read_gguf(DATA / "tiny-qwen3-2l-q8_0.gguf") as gguf:
+    sizes = STEP_SIZES if build == "plain" else (8,)  # programs that other tests have as well
+    with read_gguf(write_model(tmp_path / "model.gguf", types=MIX, head_dim=HEAD_DIM, n_layers=1)) as gguf:
         spec = ModelSpec.from_gguf(gguf)
-        program = device.compile(constants(spec, plan_weights(gguf, spec), "f16", WARPS, (8,)))
+        program = device.compile(constants(spec, plan_weights(gguf, spec), "f16", WARPS, sizes))
     given, ids, best = (device.allocate(size * 4) for size in (logits.size, rows * count, rows * count))
     device.write(given, logits)
     numbers = (np.int32(n), np.int32(n + 8), np.int32(count))
