@@ -24,7 +24,7 @@ from app.hub.catalogue import starter  # noqa: E402
 from app.hub.transfer import Steering, Transfer  # noqa: E402
 from app.settings import paths  # noqa: E402
 from app.ui.app import QChatApp  # noqa: E402
-from app.ui.screens.picker import PickerScreen  # noqa: E402
+from app.ui.screens.picker.screen import PickerScreen  # noqa: E402
 from tests.gguf_files import write_model  # noqa: E402
 from tests.ui.app.harness import HOLD, ScriptedBackend  # noqa: E402
 from tests.ui.app.still import Step, StillApp, StillClock, after, asked, held, pressed, until_shown  # noqa: E402
@@ -112,8 +112,8 @@ def picture(name: str) -> str:
             patch.delenv(variable)
         patch.setenv("QCHAT_HOME", home)
         patch.setenv("QCHAT_THEME", "dark")
-        patch.setattr("app.ui.screens.picker.free_memory", lambda: 12_400_000_000)
-        patch.setattr("app.ui.screens.picker_shelf.backend_names", lambda: ["local"])
+        patch.setattr("app.ui.screens.picker.view.free_memory", lambda: 12_400_000_000)
+        patch.setattr("app.ui.screens.picker.shelf.backend_names", lambda: ["local"])
         patch.setattr("app.hub.download.handle.steered_pull", never_ends)
         paths().models_dir.mkdir(parents=True)
         model = paths().models_dir / starter().file_name

@@ -190,7 +190,7 @@ class Sessions(Messages):
 
     async def _choose_model(self) -> None:
         from app.hub import library_of_this_machine  # noqa: PLC0415 - as the dialog
-        from app.ui.screens.picker import PickerScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
+        from app.ui.screens.picker.screen import PickerScreen  # noqa: PLC0415 - a dialog, not needed for the first picture
 
         settings = self.chat.settings
         current, in_use, held = self.host.current, "", 0

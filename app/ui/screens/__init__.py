@@ -1,1 +1,1 @@
-"""Whole screens of the app, one file each."""
+"""Whole screens of the app, a file or a folder each."""

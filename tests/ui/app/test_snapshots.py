@@ -335,8 +335,8 @@ def test_statistics(same: Compare) -> None:
 
 
 def test_the_model_picker(same: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.ui.screens.picker.free_memory", lambda: 12_400_000_000)
-    monkeypatch.setattr("app.ui.screens.picker_shelf.backend_names", lambda: ["local"])
+    monkeypatch.setattr("app.ui.screens.picker.view.free_memory", lambda: 12_400_000_000)
+    monkeypatch.setattr("app.ui.screens.picker.shelf.backend_names", lambda: ["local"])
     assert same(answering(), pressed("ctrl+o"), until_shown("fits"), size=(100, 30))
 
 

@@ -13,7 +13,7 @@ from app.hub.library import Library
 from app.settings import Settings
 from tests.backends.ollama.server import FakeOllama, Model, serving
 from tests.gguf_files import write_model
-from tests.ui.screens.picker_app import PickerApp, in_loop, open_picker, until
+from tests.ui.screens.picker.app import PickerApp, in_loop, open_picker, until
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def test_nobody_waits_for_a_server(fake: FakeOllama, monkeypatch: pytest.M
         assert list(settings.servers) == ["work", "gone"]
         asked.append(report)
 
-    monkeypatch.setattr("app.ui.screens.picker.ask_servers", silent)
+    monkeypatch.setattr("app.ui.screens.picker.view.ask_servers", silent)
     async with open_picker(size=(120, 40)) as (app, pilot):
         assert any("work/b" in row and "asking ..." in row for row in app.rows)
         await pilot.press(*"work/")
@@ -87,7 +87,7 @@ async def test_the_cursor_goes_to_the_model_in_use_and_stays_where_a_person_move
         await until(pilot, lambda: told(app))
         assert app.cursor == "work/a" and any("work/a" in row and "in use" in row for row in app.rows)
     reports: list[Callable[[str, list[Choice]], Any]] = []
-    monkeypatch.setattr("app.ui.screens.picker.ask_servers", lambda _settings, report: reports.append(report))
+    monkeypatch.setattr("app.ui.screens.picker.view.ask_servers", lambda _settings, report: reports.append(report))
     async with open_picker(size=(120, 40), in_use="work/a") as (app, pilot):
         await pilot.press("down")
         at = app.cursor

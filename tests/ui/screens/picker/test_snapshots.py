@@ -15,10 +15,10 @@ from app.hub.library import Library, ModelEntry
 from app.hub.library.huggingface import HuggingFaceStore
 from app.hub.library.ollama import OllamaStore
 from app.hub.transfer import Cancelled, Steering, Transfer
-from app.ui.screens.picker import PickerScreen
+from app.ui.screens.picker.screen import PickerScreen
 from tests.gguf_files import write_model
 from tests.hub.library.stores import in_hugging_face_cache, in_ollama
-from tests.ui.screens.picker_app import FREE, PickerApp, described, until
+from tests.ui.screens.picker.app import FREE, PickerApp, described, until
 
 Snapshot = Callable[..., bool]
 Step = Callable[[Pilot[None]], Awaitable[None]]
@@ -130,7 +130,7 @@ def elsewhere(models: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     in_ollama(tmp_path / "ollama", "registry.ollama.ai/library/qwen3/0.6b")
     in_ollama(tmp_path / "ollama", "registry.ollama.ai/library/broken/latest", manifest=b"{")
     stores = [HuggingFaceStore(tmp_path / "hub"), OllamaStore(tmp_path / "ollama")]
-    monkeypatch.setattr("tests.ui.screens.picker_app.Library", lambda folder: Library(folder, stores))
+    monkeypatch.setattr("tests.ui.screens.picker.app.Library", lambda folder: Library(folder, stores))
     part = KeptPart("Qwen3-1.7B-Q8_0.gguf", 5, 742_000_000, 1_834_000_000, "qwen3:1.7b", busy=False)
     monkeypatch.setattr("app.hub.download.kept.kept_parts", lambda _: [part])
 
@@ -185,7 +185,7 @@ def test_a_repository_that_may_be_asked_for(snap_compare: Snapshot) -> None:
 def test_the_quantisations_of_a_repository(
     snap_compare: Snapshot, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.ui.screens.picker.look", lambda *_: REPOSITORY)
+    monkeypatch.setattr("app.ui.screens.picker.repositories.look", lambda *_: REPOSITORY)
     assert matches(snap_compare, size, keys(*"hf:Qwen/Qwen3-4B-GGUF", "enter"), answered)
 
 
@@ -208,5 +208,5 @@ def test_a_model_that_came_and_was_verified(snap_compare: Snapshot, monkeypatch:
         await until(pilot, lambda: "verified" in pilot.app.shown)  # type: ignore[attr-defined]
         await described(pilot)
 
-    monkeypatch.setattr("app.ui.screens.picker_download.Fetching", Fetched)
+    monkeypatch.setattr("app.ui.screens.picker.download.Fetching", Fetched)
     assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), came)

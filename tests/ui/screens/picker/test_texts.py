@@ -1,4 +1,4 @@
-"""What the rows of the model picker say, and that they keep to their width."""
+"""What the texts of the model picker say, and that they keep to their width."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from rich.cells import cell_len
 from app.hub.choices import Choice
 from app.hub.fit import Fit
 from app.hub.transfer import Transfer
-from app.ui.screens.picker_rows import bar, columns_of, detail, duration, row, title_of
+from app.ui.screens.picker.columns import columns_of, title_of
+from app.ui.screens.picker.detail import detail
+from app.ui.screens.picker.progress import bar
+from app.ui.screens.picker.rows import row
 
 GB = 10**9
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (599, "9 min 59 s"), (3599, "59 min"), (4000, "1 h 6 min")],
-)
-def test_a_time_is_as_exact_as_it_is_known(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from app.hub.choices import Choice, matching
-from app.ui.screens import picker_rows
-from app.ui.screens.picker_download import Download
-from app.ui.screens.picker_rows import Columns, columns_of, title_of
+from app.ui.screens.picker import rows
+from app.ui.screens.picker.columns import Columns, columns_of, title_of
+from app.ui.screens.picker.download import Download
+from app.ui.screens.picker.progress import bar
 
 CURSOR = Content.styled("› ", "bold $text-primary")  # seen without colours, too
 
@@ -52,8 +53,8 @@ class ModelList(OptionList, can_focus=False):
         self.set_options(self._rows())
         keys = [option.id for option in self.options]
         usable = {choice.key for choice in self.choices if choice.usable}
-        rows = [option.id for option in self.options if not option.disabled]
-        key = at if at in rows else next((key for key in rows if key in usable), next(iter(rows), None))
+        models = [option.id for option in self.options if not option.disabled]
+        key = at if at in models else next((key for key in models if key in usable), next(iter(models), None))
         self.highlighted = keys.index(key) if key is not None else None
 
     def redraw(self) -> None:
@@ -64,8 +65,8 @@ class ModelList(OptionList, can_focus=False):
 
     def show_heading(self) -> None:
         """With the cursor on the first row, show the heading above it, too."""
-        rows = [index for index, option in enumerate(self.options) if not option.disabled]
-        if rows and self.highlighted == rows[0]:
+        models = [index for index, option in enumerate(self.options) if not option.disabled]
+        if models and self.highlighted == models[0]:
             self.scroll_home(animate=False)
 
     def _rows(self) -> list[Option]:
@@ -79,16 +80,16 @@ class ModelList(OptionList, can_focus=False):
                 continue
             if options:
                 options.append(Option("", id=f"above {title}", disabled=True))
-            heading = picker_rows.heading(section[0], columns[title], self.row_width).pad_left(2)
+            heading = rows.heading(section[0], columns[title], self.row_width).pad_left(2)
             options.append(Option(heading, id=f"heading {title}", disabled=True))
             options += [Option(self._row(choice, columns[title]), id=choice.key) for choice in section]
         return options
 
     def _row(self, choice: Choice, columns: Columns) -> Content:
         in_use = choice.place in ("disk", "server") and choice.name == self._in_use
-        row = picker_rows.row(choice, columns, self.row_width, in_use=in_use, failed=choice.key in self.failed)
+        row = rows.row(choice, columns, self.row_width, in_use=in_use, failed=choice.key in self.failed)
         row = Content.assemble(CURSOR if choice.key == self.at_key else "  ", row)
         if self.download and self.download.transfer and choice.key == self.download.choice.key:
-            bar = picker_rows.bar(self.download.transfer, choice.size, self.row_width).pad_left(2)
-            return Content.assemble(row, "\n", bar)
+            below = bar(self.download.transfer, choice.size, self.row_width).pad_left(2)
+            return Content.assemble(row, "\n", below)
         return row

@@ -14,7 +14,7 @@ from app.hub.library.ollama import OllamaStore
 from app.settings import paths
 from tests.hub.download.scripted import Hub, Request, Script, after_probe, hub, serve_file, sha256, stretch
 from tests.hub.library.stores import MODEL, in_hugging_face_cache, in_ollama
-from tests.ui.screens.picker_app import NOT_YET, PickerApp, described, in_loop, open_picker, until
+from tests.ui.screens.picker.app import NOT_YET, PickerApp, described, in_loop, open_picker, until
 
 __all__ = ["hub"]
 
@@ -29,7 +29,7 @@ def with_stores(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     in_ollama(tmp_path / "ollama", "registry.ollama.ai/library/qwen3/0.6b")
     in_ollama(tmp_path / "ollama", "registry.ollama.ai/library/broken/latest", manifest=b"{")
     stores = [HuggingFaceStore(tmp_path / "hub"), OllamaStore(tmp_path / "ollama")]
-    monkeypatch.setattr("tests.ui.screens.picker_app.Library", lambda folder: Library(folder, stores))
+    monkeypatch.setattr("tests.ui.screens.picker.app.Library", lambda folder: Library(folder, stores))
     return library
 
 

@@ -15,7 +15,8 @@ from textual.widgets import Input, OptionList
 
 from app.hub.library import Library
 from app.settings import load_settings, paths
-from app.ui.screens.picker import PickerScreen
+from app.ui.screens.picker.screen import PickerScreen
+from tests.gguf_files import write_model
 
 FREE = 12_400_000_000  # bytes
 NOT_YET = "not dismissed yet"
@@ -96,8 +97,15 @@ async def open_picker(
 @pytest.fixture
 def library(qchat_home: object, monkeypatch: pytest.MonkeyPatch) -> Library:
     """The models folder that the picker shows."""
-    monkeypatch.setattr("app.ui.screens.picker.free_memory", lambda: FREE)
-    monkeypatch.setattr("app.ui.screens.picker_shelf.backend_names", lambda: ["local"])
+    monkeypatch.setattr("app.ui.screens.picker.view.free_memory", lambda: FREE)
+    monkeypatch.setattr("app.ui.screens.picker.shelf.backend_names", lambda: ["local"])
     library = Library(paths().models_dir)
     library.prepare()
+    return library
+
+
+@pytest.fixture
+def two_models(library: Library) -> Library:
+    for name in ("apple", "pear"):
+        write_model(library.models_dir / f"{name}.gguf", context_length=512, metadata={"general.name": name})
     return library

@@ -1,0 +1,1 @@
+"""The model picker: `screen` has its keys, `view` shows it, and each other module one kind of thing that it shows."""

@@ -1,7 +1,0 @@
-from __future__ import annotations
-
-from tests.home import qchat_home
-from tests.hub.files import server
-from tests.ui.screens.picker_app import library
-
-__all__ = ["library", "qchat_home", "server"]
