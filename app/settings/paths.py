@@ -56,7 +56,7 @@ def private_dir(path: Path) -> Path:
             continue  # another qchat made it in between
         except OSError as error:
             raise SettingsError(
-                f"cannot make the folder {printable(str(folder))}: {error.strerror}",
+                f"cannot make the folder {printable(str(folder), 400)}: {error.strerror}",
                 "QCHAT_HOME moves qchat's folders to a place of your choice",
             ) from error
     return path

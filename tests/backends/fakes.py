@@ -99,6 +99,7 @@ class ScriptedModel:
     """
 
     load_s = 0.25
+    device = "cpu"
     isa = "scripted"
     threads = 1
     kv = "f16"

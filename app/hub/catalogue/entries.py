@@ -84,15 +84,15 @@ def _own(path: Path) -> dict[str, CatalogueEntry]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise SettingsError(f"cannot read {printable(str(path))}: {error.strerror}") from error
+        raise SettingsError(f"cannot read {printable(str(path), 400)}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = printable(str(error), 200)
-        raise SettingsError(f"{printable(str(path))} is not valid TOML: {reason}", _HINT) from error
+        raise SettingsError(f"{printable(str(path), 400)} is not valid TOML: {reason}", _HINT) from error
     return {name: _entry(path, name, table) for name, table in tables.items()}
 
 
 def _entry(path: Path, name: str, table: Any) -> CatalogueEntry:
-    where = f"{printable(str(path))}: [{printable(name)}]"
+    where = f"{printable(str(path), 400)}: [{printable(name)}]"
     problem = _objection(name, table)
     if problem:
         raise SettingsError(f"{where} {problem}", _HINT)

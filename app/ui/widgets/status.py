@@ -19,9 +19,9 @@ class Status:
     model: str = ""
     activity: str = ""  # "loading the model 40 %", "writing"
     speed: float | None = None  # tokens a second
-    speculation: str = ""  # what it did for the last reply
     context_used: int | None = None  # tokens
     context_size: int | None = None
+    speculation: str = ""  # what it did for the last reply
     not_saved: str = ""  # why saving fails
 
 
@@ -55,11 +55,11 @@ def _line(status: Status) -> Content:
         parts.append(Content.styled(escape_controls(status.activity), "$text-accent"))
     if status.speed is not None:
         parts.append(Content(f"{status.speed:.1f} tokens/s"))
-    if status.speculation:
-        parts.append(Content(status.speculation))
     if status.context_used is not None and status.context_size:
         share = 100 * status.context_used / status.context_size
         style = "$text-warning" if share >= 80 else ""
         text = f"context {status.context_used:,} of {status.context_size:,} ({share:.0f} %)"
         parts.append(Content.styled(text, style))
+    if status.speculation:  # last, as the longest: a narrow window cuts it
+        parts.append(Content(status.speculation))
     return Content("  ·  ").join(parts)

@@ -56,7 +56,7 @@ class ScriptedBackend:
             case "endless":
                 return [Answer("one two ")]
             case "prefill":
-                return [Progress("reading the prompt", 512, 8192)]
+                return [Notice("it reads"), Progress("reading the prompt", 512, 8192)]
             case "think":
                 return [Generated(1), Thinking("let me see"), Generated(340), Answer("so it is")]
             case "empty-think":

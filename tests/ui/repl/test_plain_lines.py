@@ -46,7 +46,7 @@ def test_a_dumb_terminal_gets_no_escape_codes(term: str | None, arguments: Seque
         for question in ("endless", "prefill"):
             terminal.ask_line("/new", "a new chat")
             terminal.type(f"{question}\n")
-            terminal.expect("one two" if question == "endless" else "prefill")
+            terminal.expect("one two" if question == "endless" else "it reads")
             terminal.type(CTRL_C)
             terminal.expect("stopped; what was said is kept")
             terminal.prompt()
