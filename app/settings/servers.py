@@ -27,6 +27,7 @@ SERVERS = "servers"
 KEY_VARIABLES = "QCHAT_KEY_"  # and the name of a server: what holds its key
 RESERVED = (LOCAL, "list", "login", "logout")  # the engine, and the commands of `qchat backends`
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # typed before the slash of `-m NAME/MODEL`
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
 
 SERVER_RULES: Mapping[str, Rule] = MappingProxyType(
@@ -85,6 +86,19 @@ class ServerTable:
             yield f"headers.{header}", "set"
         for key, value in self.body.items():
             yield f"body.{key}", value if isinstance(value, (str, int, float)) else json.dumps(value)
+
+
+def shown_address(url: str) -> str:
+    """An address that is refused, for the refusal: without its query, and without what may be a password.
+
+    Where an @ is, nobody can tell what was meant to stand before it.
+    """
+    found = _SCHEME.match(url)
+    scheme, rest = (found[0], url[found.end() :]) if found else ("", url)
+    if "@" in rest:
+        return scheme + HIDDEN
+    address, mark, _ = rest.partition("?")
+    return scheme + address + (f"?{HIDDEN}" if mark else "")
 
 
 def key_variable(name: str) -> str:
@@ -168,7 +182,7 @@ def _url(place: str, text: str) -> str:
     except ValueError:
         fine = False
     if not fine or not text.isprintable() or " " in text:
-        _refuse(place, 'an address, as in "http://localhost:8000/v1"', f"it is {printable(text.partition('?')[0])}")
+        _refuse(place, 'an address, as in "http://localhost:8000/v1"', f"it is {printable(shown_address(text))}")
     if parts.username is not None:
         _refuse(place, "an address without a name and password", "a server's key is set by 'qchat backends login'")
     return text

@@ -101,6 +101,8 @@ def test_a_bad_table_names_file_key_and_what_is_allowed(text: str, said: str) ->
         f"headers = {{ Authorization = ['{KEY}'] }}",
         f"headers = {{ Authorization = '{KEY} ' }}",
         f"url = 'http://me:{KEY}@work'",
+        f"url = 'http://me:{KEY}/@work'",
+        f"url = 'me:{KEY}/@work'",
         f"url = 'http://two words?key={KEY}'",
     ],
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from app.errors import SettingsError, printable
+from app.settings.servers import shown_address
 
 _HINT = "an address looks like http://localhost:8000 or https://api.example.com/v1"
 
@@ -48,13 +49,14 @@ class ServerUrl:
 def parse_url(text: str) -> ServerUrl:
     """Raises SettingsError. Without a scheme it is http for this machine and private networks, else https."""
     text = text.strip()
-    shown = printable(re.sub(r"\?.*|(?<=//)[^/@]*@", "", text), 120)
+    shown = printable(shown_address(text), 120)
     has_scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)
     try:
         parts = urlsplit(text if has_scheme else f"//{text}")
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError as error:
-        raise SettingsError(f"{shown} is not the address of a server: {error}", _HINT) from error
+        reason = "" if "@" in text else f": {error}"  # which would repeat a password that is no port
+        raise SettingsError(f"{shown} is not the address of a server{reason}", _HINT) from error
     if not host or not _is_host(host) or re.search(r"[\s\x00-\x1f\x7f\\]", text):
         raise SettingsError(f"{shown!r} is not the address of a server", _HINT)
     scheme = parts.scheme if has_scheme else ("http" if _is_near(host, port) else "https")
