@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from app.backends.base import Done, FinishReason, Notice, Thinking, Usage
+from app.backends.base import Done, Event, FinishReason, Notice, Thinking, Usage
 from app.backends.remote.failure import said, words_of
 from app.backends.remote.server import ServerSettings
 from app.backends.remote.thinking import ThinkingApart
+from app.backends.remote.unopened import Unopened
 from app.backends.reply_events import Emit, ReplyEvents
 from app.errors import BackendError, printable
 from app.templates.tool_call import CALL, END_CALL
@@ -38,8 +39,8 @@ class Reply:
         self._asked_at = clock()
         self._first_s: float | None = None
         self._last: Mapping[str, Any] = {}
-        self._apart = ThinkingApart()
-        self._out = ReplyEvents(starts_in_thinking=False, stops=stops, emit=emit)
+        self._apart, self._unopened = ThinkingApart(), Unopened()
+        self._out = ReplyEvents(starts_in_thinking=False, stops=stops, emit=self._hand_out)
 
     def take(self, line: str) -> None:
         """The next line. Raises BackendError for an error of the server, and for a line that is no JSON object."""
@@ -79,6 +80,8 @@ class Reply:
 
     def done(self) -> Done:
         """The last event, after whatever a person should know about the end."""
+        for notice in self._unopened.notices(self._server):
+            self._emit(notice)
         word = self._last.get("done_reason") or "stop"  # old servers give no reason, and none where we left
         if word not in _REASONS:
             self._emit(Notice(f"{self._server.name} ended the reply for a reason of its own: {printable(str(word))}"))
@@ -105,6 +108,10 @@ class Reply:
         for call in calls if isinstance(calls, list) else ():
             self._apart.called()
             self._out.push(_written(call))
+
+    def _hand_out(self, event: Event) -> None:
+        self._unopened.see(event)
+        self._emit(event)
 
     def _think(self, text: str) -> None:
         if text:

@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from app.backends.base import Done, FinishReason, Notice, Progress, Thinking, Usage
+from app.backends.base import Done, Event, FinishReason, Notice, Progress, Thinking, Usage
 from app.backends.openai.calls import CallAssembler
 from app.backends.openai.chunk import Chunk, read_chunk
 from app.backends.openai.events import ServerEvent
 from app.backends.remote.failure import said, words_of
 from app.backends.remote.server import ServerSettings
 from app.backends.remote.thinking import ThinkingApart
+from app.backends.remote.unopened import Unopened
 from app.backends.reply_events import Emit, ReplyEvents
 from app.errors import BackendError, printable
 from app.unicode import WellFormed
@@ -55,10 +56,10 @@ class Reply:
         self._server = server
         self._emit = emit
         self._clock = clock
-        self._out = ReplyEvents(starts_in_thinking=False, stops=stops, emit=emit)
+        self._out = ReplyEvents(starts_in_thinking=False, stops=stops, emit=self._hand_out)
         self._calls = CallAssembler()
         self._thinking, self._answer = WellFormed(), WellFormed()
-        self._apart = ThinkingApart()
+        self._apart, self._unopened = ThinkingApart(), Unopened()
         self._choice: int | None = None
         self._finish_reason: str | None = None
         self._usage: Mapping[str, Any] = {}
@@ -114,6 +115,8 @@ class Reply:
 
     def done(self) -> Done:
         """The last event, after whatever a person should know about the end."""
+        for notice in self._unopened.notices(self._server):
+            self._emit(notice)
         word = self._finish_reason or "stop"
         if word in _FILTERED:
             self._emit(Notice(f"a filter of {self._server.name} ended the reply"))
@@ -144,6 +147,10 @@ class Reply:
             self._out.push(self._apart.answer(self._answer.push(chunk.answer)))
         for call in chunk.calls:
             self._calls.push(call)
+
+    def _hand_out(self, event: Event) -> None:
+        self._unopened.see(event)
+        self._emit(event)
 
     def _think(self, text: str) -> None:
         if text:
