@@ -21,7 +21,6 @@ class Arriving:
     """`piece` after `piece`. Until `began` is called a silence may last as long as a first token may, then `idle_s`."""
 
     def __init__(self, server: ServerSettings, response: httpx.Response) -> None:
-        self.content_type: str = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.limit_s = server.first_token_s
         self._server = server
         self._pieces = response.aiter_bytes()

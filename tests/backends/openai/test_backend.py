@@ -19,6 +19,7 @@ from app.settings import Secret, ServerTable, Settings, load_settings
 from tests.backends.openai.replies import REQUEST, Heard, ask, hear
 from tests.backends.remote.scripted_server import (
     HELLO,
+    PATIENCE_S,
     Connection,
     ScriptedServer,
     delta,
@@ -88,7 +89,7 @@ def test_no_address_is_told_before_anything_is_asked(written: str) -> None:
         {"object": "list", "data": [{"id": "a", "object": "model"}, {"id": "b/c"}, {"no": "id"}, 7]},
         {"models": [{"name": "a"}, {"name": "b/c"}]},
         [{"id": "a"}, {"id": "b/c"}],
-        {"data": ["a", "b/c"]},
+        {"data": ["a", "", "b/c"]},
     ],
 )
 def test_models_are_listed(document: Any) -> None:
@@ -99,6 +100,11 @@ def test_models_are_listed(document: Any) -> None:
     with ScriptedServer(response(json.dumps(document))) as server:
         assert asyncio.run(listing(server.url)) == ["a", "b/c"]
         assert server.asked[0].path == "/v1/models"
+
+
+def test_no_half_of_a_pair_is_in_the_name_of_a_model() -> None:
+    with ScriptedServer(response(r'[{"id": "a\ud83d"}]')) as server:
+        assert open_openai(configured(server.url), lambda _: None).model == "a�"
 
 
 @pytest.mark.parametrize("body", ["<html><title>Welcome</title></html>", "{}", "null", "[[[", '{"data": 7}'])
@@ -123,11 +129,16 @@ def test_the_only_model_of_a_server_answers_where_none_is_named() -> None:
 
 
 def test_of_several_models_one_must_be_named() -> None:
-    names = [f"m{i}" for i in range(20)]
-    with ScriptedServer(response(json.dumps(names))) as server, pytest.raises(UsageError, match="20 models") as caught:
+    names = [f"m\x1b{i}" for i in range(20)]
+
+    def listing(connection: Connection) -> None:
+        connection.send(response(json.dumps(names)))
+        connection.wait_until_left()
+
+    with ScriptedServer(listing) as server, pytest.raises(UsageError, match="20 models") as caught:
         open_openai(configured(server.url), lambda _: None)
-    assert "m0, m1" in (caught.value.hint or "")
-    assert "and 8 more" in (caught.value.hint or "")
+    assert server.connections[0].left.wait(PATIENCE_S)
+    assert caught.value.hint == ", ".join(rf"m\x1b{i}" for i in range(12)) + " and 8 more"
     with ScriptedServer(response('{"data": []}')) as server, pytest.raises(BackendError, match="offers no model"):
         open_openai(configured(server.url), lambda _: None)
 

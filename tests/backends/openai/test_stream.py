@@ -44,15 +44,18 @@ def raw(document: object) -> bytes:
 
 PLAIN = b"".join(b"data: " + raw(document) + b"\n\n" for document in CLEAN) + b"data: [DONE]\n\n"
 TWO_LINES = raw(CLEAN[3]).replace(b'"delta"', b'\ndata: "delta"')
-NOISY = b"\xef\xbb\xbf" + b"".join(
-    [
-        b"data: " + raw(CLEAN[0]) + b"\r\n\r\n" + NOISE[0],
-        NOISE[1] + b"data:" + raw(CLEAN[1]) + b"\r\r" + NOISE[2],
-        b"data: " + raw(CLEAN[2]) + b"\n\n" + NOISE[3] + NOISE[4],
-        b"data: " + TWO_LINES + b"\n\n" + NOISE[5] + NOISE[6],
-        *(b"event: message\ndata: " + raw(document) + b"\n\n" for document in CLEAN[4:]),
-        b"data:[DONE]\n\n",
-    ]
+NOISY = (
+    b"\xef\xbb\xbf"
+    + b"".join(
+        [
+            b"data: " + raw(CLEAN[1]) + b"\r\n\r\n" + NOISE[0],  # were it lost to the mark, its words would be missed
+            NOISE[1] + b"data:" + raw(CLEAN[0]) + b"\r\r" + NOISE[2],
+            b"data: " + raw(CLEAN[2]) + b"\n\n" + NOISE[3] + NOISE[4],
+            b"data: " + TWO_LINES + b"\n\n" + NOISE[5] + NOISE[6],
+            *(b"event: message\ndata: " + raw(document) + b"\n\n" for document in CLEAN[4:]),
+            b"data:[DONE]\n\n",
+        ]
+    )
 )
 
 

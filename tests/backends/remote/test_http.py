@@ -211,6 +211,11 @@ def test_a_body_that_breaks_off_is_not_taken_for_the_whole() -> None:
         assert len(server.asked) == 1
 
 
+def test_a_body_that_cannot_be_unpacked_is_told() -> None:
+    with ScriptedServer(response(b"no gzip at all", Content_Encoding="gzip")) as server:
+        assert "cannot be unpacked" in refusal(settings(server.url)).message
+
+
 def test_a_body_that_never_ends_is_left() -> None:
     def flood(connection: Connection) -> None:
         connection.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ def arriving(pieces: Sequence[tuple[float, bytes]]) -> Arriving:
             await asyncio.sleep(seconds)
             yield piece
 
-    response: Any = SimpleNamespace(headers={}, aiter_bytes=body)
+    response: Any = SimpleNamespace(aiter_bytes=body)
     return Arriving(SERVER, response)
 
 
@@ -50,6 +51,57 @@ def test_silence_ends_a_reply_sooner_once_it_has_begun(begun: bool, limit_s: flo
         assert caught.value.exit_code == 4
 
     assert run_in_virtual_time(read())[1] == 1 + limit_s
+
+
+def heard_from(every_s: float, seconds: float, *, begun: bool = True) -> list[tuple[float, int]]:
+    """(when it was handed out, how many tokens) of each piece; the server sends a token, of one byte, so often."""
+
+    async def network() -> AsyncIterator[bytes]:
+        """As httpx reads a socket: all that has come, or the next that comes."""
+        loop, taken = asyncio.get_running_loop(), 0
+        while (due_s := (taken + 1) * every_s) <= seconds:
+            await asyncio.sleep(max(0.0, due_s - loop.time()))
+            there = int(min(loop.time(), seconds) / every_s + 0.001)
+            yield b"t" * (there - taken)
+            taken = there
+
+    async def read() -> list[tuple[float, int]]:
+        body = Arriving(SERVER, SimpleNamespace(aiter_bytes=network))  # type: ignore[arg-type]
+        heard = []
+        while piece := await body.piece():
+            heard.append((asyncio.get_running_loop().time(), len(piece)))
+            if begun:
+                body.began()
+        return heard
+
+    return list(run_in_virtual_time(read())[0])
+
+
+def test_a_fast_server_wakes_nobody_for_each_token_and_loses_none() -> None:
+    heard = heard_from(0.001, 2.0)
+    assert sum(tokens for _, tokens in heard) == 2000
+    gaps_s = [after - before for (before, _), (after, _) in itertools.pairwise(heard)]
+    assert all(0.0199 < gap_s < 0.03 for gap_s in gaps_s[1:-1])  # a person sees no steps
+    assert len(heard_from(0.001, 2.0, begun=False)) == 2000  # the first token is never waited for
+
+
+def test_the_tokens_of_a_slow_server_are_handed_out_as_they_come() -> None:
+    assert heard_from(0.03, 3.0) == [(pytest.approx(0.03 * (i + 1)), 1) for i in range(100)]
+
+
+def test_pieces_that_are_there_already_are_not_waited_for() -> None:
+    async def without_a_pause() -> AsyncIterator[bytes]:
+        for _ in range(300):
+            yield b"b"
+
+    async def read() -> int:
+        body, count = Arriving(SERVER, SimpleNamespace(aiter_bytes=without_a_pause)), 0  # type: ignore[arg-type]
+        body.began()
+        while await body.piece():
+            count += 1
+        return count
+
+    assert run_in_virtual_time(read()) == (300, 0.0)
 
 
 def test_elapsed_time_is_told_every_second_until_the_reply_begins() -> None:
