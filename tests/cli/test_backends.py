@@ -78,10 +78,25 @@ def test_the_table_is_for_people(capsys: pytest.CaptureFixture[str], monkeypatch
 def test_check_asks_for_one_token(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(FakeOllama()) as fake:
         write_config(ollama("work", fake.url))
+        assert looks(capsys, "work")[1]["work"]["streams"] is None and fake.asked("/api/chat") == []
         code, found = looks(capsys, "work", "--check")
         assert code == 0 and found["work"]["streams"] is True and found["work"]["first_token_s"] > 0
         [body] = fake.asked("/api/chat")
         assert body["options"] == {"num_predict": 1} and body["model"] == "qwen3:8b"
+
+
+def test_the_table_has_a_column_for_what_was_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(FakeOllama()) as fake, serving(FakeOllama(script=[CUT])) as broken:
+        write_config(ollama("work", fake.url) + ollama("broken", broken.url))
+        assert run(["backends", "work", "broken", "--check"]) == 3
+    said = capsys.readouterr()
+    head, work, no = said.out.splitlines()
+    assert head.split()[-3:] == ["LATENCY", "STREAMS", "STATE"]
+    assert re.search(r" after \d+\.\d\d s +reachable$", work) and re.search(r" no +reachable$", no)
+    assert said.err.splitlines() == [
+        "broken: broken ended the connection without a reply",
+        "  the server's own log may say why",
+    ]
 
 
 @pytest.mark.parametrize(

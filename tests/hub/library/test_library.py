@@ -11,6 +11,7 @@ from app.errors import ModelNotFoundError
 from app.hub import Library, ensure_model
 from app.hub.catalogue import load_catalogue
 from app.hub.download import pull
+from app.hub.library.folder import FolderStore
 from tests.hub.files import some_tensors, write_gguf
 
 pytestmark = pytest.mark.usefixtures("qchat_home")
@@ -36,6 +37,23 @@ def test_a_model_answers_to_catalogue_name_file_name_and_stem(library: Library) 
     assert [(entry.name, entry.size) for entry in library.list()] == [("qwen3:4b", 7)]
     for name in ("qwen3:4b", "Qwen3-4B-Q4_K_M", "Qwen3-4B-Q4_K_M.gguf", str(file)):
         assert library.find(name) == file
+
+
+def test_a_file_that_is_called_as_the_catalogue_calls_another_keeps_its_own_name(library: Library) -> None:
+    ours, theirs = library.models_dir / load_catalogue()["qwen3:4b"].file_name, library.models_dir / "qwen3:4b.gguf"
+    for file in (ours, theirs):
+        file.touch()
+    assert [(entry.name, entry.path) for entry in library.own()] == [("qwen3:4b", ours), ("qwen3:4b.gguf", theirs)]
+    assert (library.find("qwen3:4b"), library.find("qwen3:4b.gguf")) == (ours, theirs)
+
+
+def test_a_model_that_is_called_as_a_folder_is_not_in_it(library: Library, tmp_path: Path) -> None:
+    for file in (library.models_dir / "nas.gguf", tmp_path / "nas" / "x.gguf"):
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    library = Library(library.models_dir, [FolderStore("nas", "nas", tmp_path / "nas")])
+    assert [entry.name for entry in library.list()] == ["nas", "nas:x"]
+    assert library.find("nas") == library.models_dir / "nas.gguf"
 
 
 def test_a_path_is_never_looked_up_as_a_name(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
