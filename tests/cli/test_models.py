@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import run
-from app.cli.progress import ProgressLine, human_bytes, progress_text, transfer_text
+from app.cli.progress import ProgressLine, duration, human_bytes, progress_text, transfer_text
 from app.engine.cpu.packed_cache import PackedCache
 from app.hub import Library
 from app.hub.download.identity import Identity
@@ -269,6 +269,29 @@ def test_a_download_shows_bytes_speed_and_time_left() -> None:
     assert transfer_text(retrying, 100) == "retrying: the server \\x1b[2J answered 503; next try in 4 s"
 
 
+def test_away_from_a_terminal_a_wait_is_told_once_and_not_every_tenth_of_a_second() -> None:
+    out = io.StringIO()
+    with ProgressLine(out) as progress:
+        for left_s in (3, 2, 1):
+            progress.show(Transfer("retrying", 500, 1000, note=f"\x1b503; next try in {left_s} s"))
+        progress.show(Transfer("downloading", 500, 1000))
+        progress.show(Transfer("retrying", 500, 1000, note="again"))
+    assert out.getvalue().splitlines() == [
+        "retrying: \\x1b503; next try in 3 s",
+        "downloading (1 kB)",
+        "downloading: 50 %",
+        "retrying: again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(42, "42 s"), (59.6, "1 min 00 s"), (65, "1 min 05 s"), (599, "9 min 59 s"), (600, "10 min"), (4000, "1 h 6 min")],
+)
+def test_how_long_it_takes(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
 @pytest.mark.parametrize("width", [5, 10, 20, 40, 60, 80, 200])
 @pytest.mark.parametrize("total", [None, 123_456_789])
 def test_a_line_about_a_download_fits_its_terminal(width: int, total: int | None) -> None:
@@ -286,5 +309,8 @@ def test_away_from_a_terminal_a_download_is_a_few_plain_lines() -> None:
                 progress.show(Transfer("retrying", done, 1_000_000, note="503, next try in 2 s"))
     lines = out.getvalue().splitlines()
     assert lines[0] == "downloading, part 1 of 2 (1.0 MB)"
+    assert [line for line in lines if ": " not in line] == [
+        f"downloading, part {part} of 2 (1.0 MB)" for part in (1, 2)
+    ]
     assert "downloading, part 2 of 2: 100 %, 5 s left" in lines
     assert "retrying: 503, next try in 2 s" in lines
