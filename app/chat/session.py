@@ -7,23 +7,20 @@ changes is handed to the saver at once, and a reply while it streams, so nothing
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from app.backends.base import Answer, ChatRequest, Event, Generated, PromptPiece, Thinking, ToolCall
-from app.chat.conversation import Conversation, Message, Session, State, new_message, new_session
+from app.backends.base import ChatRequest, Event, PromptPiece
+from app.chat.conversation import Conversation, Message, Session, new_message, new_session
+from app.chat.growing_reply import GrowingReply
 from app.chat.host import BackendHost, Report
+from app.chat.request import request_messages
 from app.chat.saver import Saver
 from app.chat.text import well_formed
 from app.chat.title import title_of
-from app.chat.turn import Reply, Turn
 from app.errors import QChatError, UsageError, printable
 from app.settings import Settings, load_settings, name_backend
-
-SAVE_EVERY_S = 0.5
-SAY_ALIVE_EVERY_S = 3.0  # a reply that was not saved for longer counts as interrupted; a long prompt says nothing
 
 
 @dataclass(frozen=True)
@@ -182,15 +179,14 @@ class ChatSession:
     async def _answer(self, question_id: str, show: Show) -> Message:
         settings = self.settings
         reply = new_message(question_id, "assistant", "", state="streaming", model=settings.named(settings.model))
-        writing = _ReplyInProgress(reply, show)
+        writing = GrowingReply(reply, show)
         failure = None
         self._add(reply, show)
-        saving = asyncio.ensure_future(self._save_while_it_grows(writing))
+        saving = asyncio.ensure_future(writing.save_as_it_grows(self._put))
         try:
             backend = await self._host.get(settings, show)
-            turn = Turn(backend, self._request(settings, question_id), writing.take)
-            writing.begin(turn, settings.named(backend.model))
-            await writing.run()
+            request = self._request(settings, question_id)
+            await writing.run(backend, request, settings.named(backend.model))
         except asyncio.CancelledError:
             writing.end("cancelled")
             raise
@@ -205,15 +201,6 @@ class ChatSession:
             self._put(writing.message)
             show(Finished(writing.message, failure))
         return writing.message
-
-    async def _save_while_it_grows(self, writing: _ReplyInProgress) -> None:
-        saved, saved_at = writing.message, time.monotonic()
-        while True:
-            await asyncio.sleep(SAVE_EVERY_S)
-            now = time.monotonic()
-            if writing.message != saved or now - saved_at >= SAY_ALIVE_EVERY_S:
-                saved, saved_at = writing.message, now
-                self._put(saved)
 
     def _request(self, settings: Settings, question_id: str) -> ChatRequest:
         return ChatRequest(
@@ -250,84 +237,9 @@ class ChatSession:
             self._saver.put_session(self.session)
 
 
-def request_messages(system: str, path: Sequence[Message]) -> list[Mapping[str, Any]]:
-    """The messages of a request, in the OpenAI shape.
-
-    A reply in which nothing at all was said is left out, and the questions before and after it become one message,
-    because many templates refuse two messages of one role in a row.
-    """
-    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    for message in path:
-        if message.role == "assistant" and not (message.content or message.thinking or message.tool_calls):
-            continue
-        if message.role == "user" and messages and messages[-1]["role"] == "user":
-            messages[-1]["content"] += f"\n\n{message.content}"
-        else:
-            messages.append(message.as_request())
-    return list(messages)
-
-
 def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in {**settings, **changes}.items() if value is not None}
 
 
 def _without(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in changes}
-
-
-class _ReplyInProgress:
-    """What of a reply there is, as a message, and the times that a person sees."""
-
-    def __init__(self, message: Message, show: Show) -> None:
-        self._begun = message
-        self._state: State = message.state
-        self._notices: tuple[str, ...] = ()
-        self._show = show
-        self._turn: Turn | None = None
-        self._tokens = 0
-        self._thinking_since: float | None = None
-        self._timing: dict[str, float] = {}
-
-    def begin(self, turn: Turn, model: str) -> None:
-        self._turn = turn
-        self._begun = replace(self._begun, model=model)
-
-    @property
-    def message(self) -> Message:
-        """The reply as a message, as far as it has come."""
-        reply = self._turn.reply if self._turn else Reply()
-        return replace(
-            self._begun,
-            content=reply.answer,
-            thinking=reply.thinking,
-            tool_calls=reply.tool_calls,
-            notices=(*reply.notices, *self._notices),
-            state=self._state,
-            timing=dict(self._timing),
-        )
-
-    async def run(self) -> None:
-        assert self._turn is not None
-        reply = await self._turn.run()
-        if reply.usage:
-            self._timing |= {name: value for name, value in asdict(reply.usage).items() if value is not None}
-        self.end(reply.finish_reason or "error")
-
-    def take(self, event: Event) -> None:
-        match event:
-            case Generated(tokens):
-                self._tokens = tokens
-            case Thinking() if self._thinking_since is None:
-                self._thinking_since = time.monotonic()
-            case Answer() | ToolCall():
-                self._stop_thinking()
-        self._show(event)
-
-    def end(self, state: State, *notices: str) -> None:
-        self._stop_thinking()
-        self._state, self._notices = state, notices
-
-    def _stop_thinking(self) -> None:
-        if self._thinking_since is not None and "thinking_s" not in self._timing:
-            self._timing["thinking_s"] = time.monotonic() - self._thinking_since
-            self._timing["thinking_tokens"] = self._tokens

@@ -13,10 +13,10 @@ import pytest
 from app.backends.base import Answer, Backend, Event, Generated, Notice, Progress, Thinking, ToolCall
 from app.backends.usage import Usage
 from app.chat.chats import Chats, export
-from app.chat.conversation import Message, new_message
+from app.chat.conversation import Message
 from app.chat.host import BackendHost, Report
 from app.chat.saver import Saver
-from app.chat.session import Added, Change, ChatSession, Finished, request_messages
+from app.chat.session import Added, Change, ChatSession, Finished
 from app.chat.store import Store
 from app.errors import BackendError, ModelNotFoundError, SettingsError, UsageError
 from app.settings import Settings
@@ -125,23 +125,6 @@ def test_a_chat_goes_to_another_server_and_back(tmp_path: Path, qchat_home: Path
     run(tmp_path, work)
 
 
-def test_what_was_said_goes_along_and_an_empty_reply_does_not() -> None:
-    first = new_message(None, "user", "a")
-    silent = new_message(first.id, "assistant", "", state="cancelled")
-    second = new_message(silent.id, "user", "b")
-    reply = new_message(second.id, "assistant", "c", thinking="t", tool_calls=(CALL,))
-    assert request_messages("be kind", [first, silent, second, reply]) == [
-        {"role": "system", "content": "be kind"},
-        {"role": "user", "content": "a\n\nb"},
-        {
-            "role": "assistant",
-            "content": "c",
-            "reasoning_content": "t",
-            "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}],
-        },
-    ]
-
-
 def test_cancelling_keeps_what_was_said(tmp_path: Path) -> None:
     backend = FakeBackend(Thinking("hm"), Answer("half"), endless=True)
 
@@ -180,7 +163,7 @@ def test_a_failure_is_part_of_the_reply_and_the_next_question_is_answered(tmp_pa
 
 
 def test_a_reply_is_saved_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.chat.session.SAVE_EVERY_S", 0.01)
+    monkeypatch.setattr("app.chat.growing_reply.SAVE_EVERY_S", 0.01)
 
     async def work(saver: Saver, chats: Chats) -> list[Message]:
         chat = chats.new()

@@ -12,7 +12,7 @@ import pytest
 from app.backends.base import Answer, ChatRequest, Event, Progress
 from app.backends.registry import open_backend
 from app.chat.host import BackendHost, Report
-from app.chat.session import request_messages
+from app.chat.request import request_messages
 from app.chat.store import Store
 from app.engine.cpu.decoder import CpuDecoder
 from app.engine.draw import Floats
