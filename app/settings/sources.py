@@ -34,16 +34,16 @@ class ConfigFile:
 
 def read_config(path: Path) -> ConfigFile:
     """What stands in one TOML file. SettingsError names the file, the key and what is allowed."""
+    where = printable(str(path), 400)
     try:
         with path.open("rb") as file:
             tables = tomllib.load(file)
     except OSError as error:
-        raise SettingsError(f"cannot read {printable(str(path), 400)}: {error.strerror}") from error
+        raise SettingsError(f"cannot read {where}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = printable(str(error), 200)
-        raise SettingsError(f"{printable(str(path), 400)} is not valid TOML: {reason}", "'qchat config edit'") from error
+        raise SettingsError(f"{where} is not valid TOML: {reason}", "'qchat config edit'") from error
     servers = read_servers(tables.pop(SERVERS, {}), path)
-    where = printable(str(path), 400)
     return ConfigFile({key: checked(key, value, where) for key, value in _flatten(tables)}, servers)
 
 
