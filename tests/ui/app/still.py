@@ -24,7 +24,7 @@ from tests.ui.app.harness import ScriptedBackend, ask, screen, send, shown, unti
 NOON = 1_789_214_460.0  # 2026-09-12 12:01 UTC
 CLOCKED = (
     "app.chat.conversation",
-    "app.chat.session",
+    "app.chat.growing_reply",
     "app.chat.store",
     "app.ui.reply_feed",
     "app.ui.screens.search",
