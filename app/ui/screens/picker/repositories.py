@@ -11,37 +11,72 @@ from textual.message import Message
 from app.errors import QChatError
 from app.hub.catalogue.repository import Repository, look
 from app.hub.choices import Choice
+from app.hub.transfer import Cancelled, Steering, Transfer
 from app.ui.screens.picker.detail import failure
 from app.ui.screens.picker.view import PickerView
 
 
 class Repositories(PickerView):
-    """One repository is asked for at a time."""
+    """One repository is asked for at a time. What comes after it was stopped is of no interest."""
+
+    _steering: Steering | None = None  # of the question that is being asked
+
+    @dataclass
+    class Waited(Message):
+        """The hub has not answered yet; `note` says why where that is known."""
+
+        steering: Steering
+        note: str
 
     @dataclass
     class Listed(Message):
         """The hub has told what a repository offers, or why it does not."""
 
+        steering: Steering
         choice: Choice
         answer: Repository | QChatError
 
+    def on_unmount(self) -> None:
+        """Nobody is asked for a screen that is gone."""
+        self._stop_asking()
+
     def _ask(self, choice: Choice) -> None:
         if not self._asking:
-            self._asking = choice.name
+            self._asking, self._asking_note = choice.name, ""
             self._said.pop(choice.key, None)
+            self._steering = steering = Steering(lambda step: self._report_wait(steering, step))
             self._redraw()
-            self._look(choice)
+            self._look(choice, steering)
+
+    def _stop_asking(self) -> None:
+        if self._steering is not None:
+            self._steering.cancel()
+            self._asking, self._steering = "", None
+
+    def _report_wait(self, steering: Steering, step: Transfer) -> None:
+        self.post_message(self.Waited(steering, step.note))
 
     @work(thread=True, group="ask")
-    def _look(self, choice: Choice) -> None:
+    def _look(self, choice: Choice, steering: Steering) -> None:
         try:
-            self.post_message(self.Listed(choice, look(choice.name.removeprefix("hf:"), self._shelf.free)))
+            answer: Repository | QChatError = look(choice.name.removeprefix("hf:"), self._shelf.free, steering)
         except QChatError as error:
-            self.post_message(self.Listed(choice, error))
+            answer = error
+        except Cancelled:
+            return
+        self.post_message(self.Listed(steering, choice, answer))
+
+    @on(Waited)
+    def _waited(self, message: Waited) -> None:
+        if message.steering is self._steering and message.note != self._asking_note:
+            self._asking_note = message.note
+            self._hint()
 
     @on(Listed)
     def _listed(self, message: Listed) -> None:
-        self._asking = ""
+        if message.steering is not self._steering:
+            return
+        self._asking, self._steering = "", None
         key: str | None = message.choice.key
         if isinstance(message.answer, QChatError):
             self._said[message.choice.key] = failure(message.answer)

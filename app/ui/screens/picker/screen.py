@@ -62,9 +62,12 @@ class PickerScreen(Downloads):
             self._start(choice)
 
     def action_stop_or_close(self) -> None:
-        """Stop the download that runs; without one, close."""
+        """Stop the download that runs, or asking for a repository; without either, close."""
         if self._models.download:
             self.action_stop()
+        elif self._asking:
+            self._stop_asking()
+            self._redraw()
         else:
             self.dismiss(None)
 

@@ -68,6 +68,7 @@ class PickerView(ModalScreen[str | None]):
         self._said: dict[str, Content] = {}  # by key of a row: how its last download ended
         self._verdicts: dict[str, str] = {}  # by key of a row: what was found out about the file that came
         self._asking = ""  # the repository that is being asked for
+        self._asking_note = ""  # why its answer is waited for
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -160,7 +161,8 @@ class PickerView(ModalScreen[str | None]):
             doing = step(download.transfer, download.choice, paused=download.paused)
             hints = [f"{shown_name(download.choice)}: {doing}", *([switch] if here else []), "Esc stops it"]
         elif self._asking:
-            hints = [f"asking for {escaped(self._asking)} ...", "Esc closes"]
+            why = [escaped(self._asking_note)] if self._asking_note else []  # last, as it may be cut
+            hints = [f"asking for {escaped(self._asking)} ...", "Esc stops it", *why]
         elif choice and choice.usable:
             hints = [_ENTER[choice.place], "Esc closes"]
         else:

@@ -108,6 +108,36 @@ async def test_a_repository_that_is_not_there_is_told_of_and_can_be_asked_again(
 
 
 @in_loop
+async def test_a_hub_that_is_busy_is_waited_for_until_somebody_has_enough(library: Library, hub: Hub) -> None:
+    gate = threading.Event()
+
+    def busy(request: Request) -> None:
+        if request.number == 0:
+            request.answer(503, Retry_After=50)
+        else:
+            gate.wait(60)
+            request.answer(200, b"[]")
+
+    hub.scripts["/api/models/o/r/tree/main"] = busy
+    async with open_picker() as (app, pilot):
+        await pilot.press(*"hf:o/r", "enter")
+        await until(pilot, lambda: "answered 503" in app.shown)
+        assert "Esc stops it" in app.shown
+        await pilot.press("escape")
+        await until(pilot, lambda: "Enter asks for it" in app.shown)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(hub.requests) == 2)
+        assert "asking for hf:o/r ..." in app.shown and "503" not in app.shown
+        await pilot.press("escape")
+        serve_repository(hub, serve_file(MODEL))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.cursor == "m-Q8_0.gguf")
+        gate.set()  # what the stopped question brings changes nothing
+        await pilot.pause()
+        assert app.cursor == "m-Q8_0.gguf" and app.chosen == NOT_YET
+
+
+@in_loop
 async def test_a_download_is_paused_and_goes_on(library: Library, hub: Hub) -> None:
     gate = threading.Event()
     serve_repository(hub, half(gate))
