@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncGenerator
 from typing import Generic, TypeVar
+
+from app.backends.base import Event
 
 TAKE_EVERY_S = 0.02
 
@@ -42,3 +45,14 @@ class Handover(Generic[T]):
         self._asleep = False
         self._next_take = self._loop.time() + TAKE_EVERY_S
         return [self._items.popleft() for _ in range(len(self._items))]
+
+
+async def handed_out(events: Handover[Event | BaseException | None]) -> AsyncGenerator[Event, None]:
+    """Each event up to None, which ends it; an exception among them is raised."""
+    while True:
+        for item in await events.take():
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item

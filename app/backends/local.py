@@ -23,7 +23,7 @@ from app.backends.base import (
     Usage,
 )
 from app.backends.context import Message, answer_room, fit
-from app.backends.handover import Handover
+from app.backends.handover import Handover, handed_out
 from app.backends.prompting import Prompt, Prompter
 from app.backends.reply_events import Emit, ReplyEvents
 from app.engine.generate import GenerationSettings, Generator
@@ -118,14 +118,9 @@ class LocalBackend:
         working = asyncio.get_running_loop().run_in_executor(self._worker, work)
         running = True
         try:
-            while running:
-                for item in await events.take():
-                    if item is None:
-                        running = False
-                    elif isinstance(item, BaseException):
-                        raise item
-                    else:
-                        yield item
+            async for event in handed_out(events):
+                yield event
+            running = False
         finally:
             if running:
                 closed.set()

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol
 
 from app.backends.base import Event
-from app.backends.handover import Handover
+from app.backends.handover import Handover, handed_out
 from app.backends.reply_events import Emit
 from app.errors import BackendError
 
@@ -29,15 +29,8 @@ async def answered_by(work: Callable[[Emit], Awaitable[None]]) -> AsyncGenerator
 
     working = asyncio.create_task(whole())
     try:
-        running = True
-        while running:
-            for item in await events.take():
-                if item is None:
-                    running = False
-                elif isinstance(item, BaseException):
-                    raise item
-                else:
-                    yield item
+        async for event in handed_out(events):
+            yield event
     finally:
         working.cancel()
         await asyncio.wait([working])
