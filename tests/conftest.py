@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,11 @@ DATA = Path(__file__).parent / "data"
 # A busy machine is no fault: what must be fast is measured in a test of its own.
 hypothesis.settings.register_profile("qchat", deadline=None)
 hypothesis.settings.load_profile("qchat")
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in its background with Ctrl-C ignored, and programs of tests would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
