@@ -93,9 +93,10 @@ class CupyDevice:
         return free
 
     def allocate(self, n_bytes: int) -> Buffer:
-        buffer = CupyBuffer(n_bytes)
-        runtime.memsetAsync(buffer.address, 0, n_bytes, self.stream.ptr)
-        return buffer
+        return CupyBuffer(n_bytes)
+
+    def clear(self, buffer: Buffer) -> None:
+        runtime.memsetAsync(buffer.address, 0, buffer.n_bytes, self.stream.ptr)
 
     def host_array(self, n_bytes: int) -> Array:
         """Page-locked, so that a copy needs no stop on the way."""

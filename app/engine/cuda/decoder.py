@@ -265,6 +265,8 @@ class CudaDecoder:
         step["logit_stride"] = spec.vocab_size
         for name, n_bytes in buffer_bytes(spec, self._plan, self.chunk, self._largest).items():
             self._place(name, n_bytes)
+        for counter in ("arrivals", "finished"):
+            self._device.clear(self._buffers[counter])
         self._buffers["step"] = self._device.allocate(STEP.itemsize)
 
     def _reserve_positions(self, length: int) -> None:

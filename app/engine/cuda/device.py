@@ -66,7 +66,10 @@ class Device(Protocol):
         """Memory that can be allocated now."""
 
     def allocate(self, n_bytes: int) -> Buffer:
-        """Zeroed memory. Raises MemoryError."""
+        """Memory that holds no value yet. Raises MemoryError."""
+
+    def clear(self, buffer: Buffer) -> None:
+        """Zeros into all of it."""
 
     def host_array(self, n_bytes: int) -> Array:
         """Memory of the host that copies are fast from and to: uint8 [n_bytes]."""

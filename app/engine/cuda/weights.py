@@ -127,6 +127,7 @@ class CudaWeights:
         self._gguf, self._spec, self._plan = gguf, spec, plan
         self._device, self._program = device, program
         self._block = device.allocate(plan.n_bytes)
+        device.clear(self._block)  # lanes of a last group that have no row read their weights all the same
         self._memory = [self._block]
         self._pack_all(on_progress)
         self.n_bytes = plan.n_bytes
