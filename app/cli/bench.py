@@ -1,4 +1,4 @@
-"""`qchat bench`: load, prompt and generation speed, beside the memory limit of this machine in the same run.
+"""`qchat bench`: load, prompt and generation speed, beside the memory limit of the device in the same run.
 
 The engine is imported when it is measured, so that help and completion stay instant.
 """
@@ -24,18 +24,23 @@ if TYPE_CHECKING:
 
 SPEC_TOKENS = 128  # the most in a reply to a task
 
-ROWS = (
-    ("model", "model", "{}"),
-    ("quantisation", "quantisation", "{}"),
+HEAD = (("model", "model", "{}"), ("quantisation", "quantisation", "{}"), ("device", "device", "{}"))
+OF_CPU = (
     ("threads", "threads", "{}"),
     ("isa", "instruction set", "{}"),
     ("stream_gb_s", "memory limit", "{:.1f} GB/s read by all threads"),
+)
+OF_GPU = (
+    ("isa", "architecture", "{}"),
+    ("stream_gb_s", "memory limit", "{:.1f} GB/s read by the whole GPU"),
+)
+ROWS = (
     ("load_s", "load", "{:.2f} s"),
     ("first_token_s", "first token", "{:.2f} s from the start of loading"),
     ("pp512_tok_s", "prompt", "{:.1f} tokens/s (512 tokens)"),
     ("tg128_tok_s", "generation", "{:.1f} tokens/s (128 tokens)"),
     ("tg128_share", "of the limit", "{:.0%}"),
-    ("peak_rss_mb", "peak memory", "{:.0f} MB"),
+    ("peak_rss_mb", "peak memory", "{:.0f} MB of this process"),
 )
 
 
@@ -49,7 +54,8 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
     """Measure load, prompt and generation speed on this machine.
 
     MODEL is named as in `ask -m`. Decoding reads every weight once a token, so its limit is the speed of reading
-    memory; both are measured in turn, and the share of the limit that was reached is shown.
+    memory, the CPU's or, with --device cuda or auto, the GPU's; both are measured in turn, and the share of the limit
+    that was reached is shown.
 
     With --spec, everyday tasks are answered plainly and with speculation as well, and both speeds are shown: some
     minutes, for a model that has a chat template.
@@ -60,6 +66,10 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
 
     flags = dict(setting_flags(ctx))
     settings = load_settings(flags | ({"model": model} if model else {}))
+    if settings.device == "cuda":
+        from app.engine.cuda.find import open_gpu  # noqa: PLC0415 - what is missing is said before a model is fetched
+
+        open_gpu()
     library = library_of_this_machine(settings)
     with ProgressLine() as progress:
         path = ensure_model(settings.model, library, progress, progress.say)
@@ -76,6 +86,7 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
     facts = {
         "model": library.get(settings.model).name,
         "quantisation": main_quantisation(loaded.gguf),
+        "device": loaded.device,
         "threads": loaded.threads,
         "isa": loaded.isa,
         "notes": loaded.notes,
@@ -86,7 +97,7 @@ def bench(ctx: click.Context, /, model: str | None, repetitions: int, as_json: b
     if as_json:
         write_json(facts)
         return
-    for key, label, form in ROWS:
+    for key, label, form in (*HEAD, *(OF_CPU if loaded.device == "cpu" else OF_GPU), *ROWS):
         click.echo(f"{label:<16}{form.format(facts[key])}")
     for task in tasks or ():
         same = "" if task.identical else "; OTHER TOKENS THAN WITHOUT IT"

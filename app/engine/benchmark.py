@@ -16,6 +16,7 @@ import numpy as np
 from app.engine.cpu.decoder import CpuDecoder
 from app.engine.cpu.layout import Stream
 from app.engine.cpu.pool import Pool
+from app.engine.cuda.decoder import CudaDecoder
 from app.engine.generate import Decoder
 from app.engine.memory import peak_rss_mb, private_memory
 from app.engine.model import LoadedModel
@@ -30,13 +31,13 @@ FIRST_PROMPT = 16  # tokens of the prompt whose first token is timed
 class Measurement:
     """Medians over the repetitions. Speeds in tokens a second, memory in 10^9 bytes a second, peak in 10^6 bytes."""
 
-    stream_gb_s: float
+    stream_gb_s: float  # of the memory that has the weights
     load_s: float
     first_token_s: float  # from the start of loading
     pp512_tok_s: float
     tg128_tok_s: float
     tg128_share: float  # of the stream-read limit
-    peak_rss_mb: float
+    peak_rss_mb: float  # of this process, also where the weights are on a GPU
 
 
 def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -> Measurement:
@@ -45,8 +46,6 @@ def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -
     Raises UsageError where the context is too short for the prompt.
     """
     decoder = model.decoder
-    if not isinstance(decoder, CpuDecoder):
-        raise UsageError("qchat bench measures the CPU engine", "--device cpu; for a GPU: bench/gpu.py in the source")
     if decoder.n_ctx < PROMPT_TOKENS:
         raise UsageError(f"a context of {decoder.n_ctx:,} tokens is too short for the prompt of {PROMPT_TOKENS}")
     rng = np.random.default_rng(0)
@@ -59,15 +58,13 @@ def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -
         prefill.append(PROMPT_TOKENS / _seconds(lambda: _read(decoder, prompt)))
     peak = peak_rss_mb()  # before the block that is read for the limit
     limits, shares = [], []
-    block = private_memory(STREAM_BYTES, huge_pages=True)
-    memory = np.frombuffer(block, np.uint8)
-    memory[:] = 1
+    limit = _memory_limit(decoder)
     for turn in range(repetitions):
         tell(f"{GENERATED_TOKENS} tokens and the memory limit, {turn + 1} of {repetitions}")
-        before = stream_gb_s(decoder.pool, memory)
+        before = limit()
         decoder.truncate(0)
         decode.append(GENERATED_TOKENS / _seconds(lambda: _step(decoder, prompt[:GENERATED_TOKENS])))
-        limits.append(max(before, stream_gb_s(decoder.pool, memory)))
+        limits.append(max(before, limit()))
         shares.append(decode[-1] * model.resident_bytes / 1e9 / limits[-1])
     return Measurement(
         stream_gb_s=statistics.median(limits),
@@ -78,6 +75,15 @@ def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -
         tg128_share=statistics.median(shares),
         peak_rss_mb=peak,
     )
+
+
+def _memory_limit(decoder: CpuDecoder | CudaDecoder) -> Callable[[], float]:
+    """What measures how fast the decoder's device reads memory, in 10^9 bytes a second."""
+    if isinstance(decoder, CudaDecoder):
+        return decoder.read_speed().gb_s
+    pool, memory = decoder.pool, np.frombuffer(private_memory(STREAM_BYTES, huge_pages=True), np.uint8)
+    memory[:] = 1
+    return lambda: stream_gb_s(pool, memory)
 
 
 def stream_gb_s(pool: Pool, memory: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> float:

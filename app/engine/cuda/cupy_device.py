@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import cupy
@@ -14,7 +15,7 @@ import numpy as np
 from cupy.cuda import driver, runtime
 
 from app.engine.cuda.device import Array, Buffer, DeviceFacts, Program
-from app.engine.cuda.sources import program_source
+from app.engine.cuda.sources import MODEL, program_source
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 _OWN_SHARED_BYTES = 48 << 10  # a kernel has to ask for more
@@ -35,18 +36,18 @@ class CupyBuffer:
 
 
 class CupyProgram:
-    """Kernels of one model. A cooperative launch is a property of the module in CuPy, so there are two of it."""
+    """Compiled kernels. A cooperative launch is a property of the module in CuPy, so there are two of it."""
 
-    def __init__(self, constants: Mapping[str, int], stream: Any) -> None:
+    def __init__(self, main: Path, constants: Mapping[str, int], stream: Any) -> None:
         options = ("-std=c++17", *(f"-D{name}={value}" for name, value in constants.items()))
-        source = program_source()
+        source = program_source(main)
         self._modules = {
             cooperative: cupy.RawModule(code=source, options=options, enable_cooperative_groups=cooperative)
             for cooperative in (False, True)
         }
         self._stream = stream
         self._kernels: dict[tuple[str, bool, int], Any] = {}
-        self._modules[False].get_function("pack_rows")  # compiles all of it, so that an error comes here
+        self._modules[False].compile()  # not at the first launch, so that an error comes here
 
     def launch(
         self, kernel: str, grid: tuple[int, ...], block: int, arguments: Sequence[Buffer | np.generic], *,
@@ -117,8 +118,14 @@ class CupyDevice:
         )
         self.stream.synchronize()
 
-    def compile(self, constants: Mapping[str, int]) -> Program:
-        return CupyProgram(constants, self.stream)
+    def copy(self, target: Buffer, source: Buffer) -> None:
+        _check_range(target, source.n_bytes, 0)
+        runtime.memcpyAsync(
+            target.address, source.address, source.n_bytes, runtime.memcpyDeviceToDevice, self.stream.ptr
+        )
+
+    def compile(self, constants: Mapping[str, int], main: Path = MODEL) -> Program:
+        return CupyProgram(main, constants, self.stream)
 
     def record(self, launches: Callable[[], None]) -> Callable[[], None]:
         """A CUDA graph. Kernels must have been compiled and launched once before."""

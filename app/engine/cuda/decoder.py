@@ -28,6 +28,7 @@ from app.engine.cuda.layout import (
     TILE_TOKENS,
 )
 from app.engine.cuda.memory import activation_bytes, buffer_bytes, partials_bytes
+from app.engine.cuda.read_speed import ReadSpeed
 from app.engine.cuda.weights import CudaWeights, OnProgress, WeightPlan
 from app.engine.generate import Interrupted
 from app.engine.gguf import GGUFFile
@@ -164,6 +165,10 @@ class CudaDecoder:
             self._run_chunk(count, start, logits)
         self.cache.length = start + count
         return logits
+
+    def read_speed(self) -> ReadSpeed:
+        """How fast the device reads the weights where nothing is computed with them."""
+        return ReadSpeed(self._device, self.weights.block)
 
     def close(self) -> None:
         """Free the device's memory, all but what the program itself takes; the decoder is of no use afterwards."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from app.engine.cuda.sources import MODEL
 
 Array = NDArray[Any]
 
@@ -80,8 +83,11 @@ class Device(Protocol):
     def read(self, buffer: Buffer, array: Array, offset: int = 0) -> None:
         """Fill a contiguous array from `offset` bytes into the buffer."""
 
-    def compile(self, constants: Mapping[str, int]) -> Program:
-        """The kernels with these constants (layout.cuh)."""
+    def copy(self, target: Buffer, source: Buffer) -> None:
+        """Copy all of `source` to the beginning of `target`, on the device."""
+
+    def compile(self, constants: Mapping[str, int], main: Path = MODEL) -> Program:
+        """The kernels of `main` and of what it includes, with these constants (layout.cuh)."""
 
     def record(self, launches: Callable[[], None]) -> Callable[[], None]:
         """What starts all of `launches` again, with less work for the host."""

@@ -126,9 +126,9 @@ class CudaWeights:
     ) -> None:  # fmt: skip
         self._gguf, self._spec, self._plan = gguf, spec, plan
         self._device, self._program = device, program
-        self._block = device.allocate(plan.n_bytes)
-        device.clear(self._block)  # lanes of a last group that have no row read their weights all the same
-        self._memory = [self._block]
+        self.block = device.allocate(plan.n_bytes)  # all matrices
+        device.clear(self.block)  # lanes of a last group that have no row read their weights all the same
+        self._memory = [self.block]
         self._pack_all(on_progress)
         self.n_bytes = plan.n_bytes
         self.head = self._matrix("head")
@@ -139,7 +139,7 @@ class CudaWeights:
     def close(self) -> None:
         """Free all of it."""
         self._memory.clear()
-        del self._block
+        del self.block
 
     def _pack_all(self, report: OnProgress) -> None:
         """Rows up, a piece at a time, and packed there."""
@@ -166,7 +166,7 @@ class CudaWeights:
         self._program.launch(
             "pack_rows", (grid,), PACK_THREADS,
             (
-                staging, self._block, np.int64(offset), np.int32(matrix.packed_kind), np.int32(len(rows)),
+                staging, self.block, np.int64(offset), np.int32(matrix.packed_kind), np.int32(len(rows)),
                 np.int32(rows.shape[1]), np.int32(n_blocks), np.int32(matrix.paired_head),
                 np.int64(matrix.group_bytes),
             ),
@@ -175,7 +175,7 @@ class CudaWeights:
     def _matrix(self, name: str) -> NDArray[np.void]:
         matrix = self._plan.matrices[name]
         entry = np.zeros((), MATRIX)
-        entry["data"], entry["group_bytes"] = self._block.address + matrix.offset, matrix.group_bytes
+        entry["data"], entry["group_bytes"] = self.block.address + matrix.offset, matrix.group_bytes
         entry["format"], entry["n_rows"] = matrix.packed_kind, matrix.rows
         entry["n_groups"], entry["n_blocks"] = matrix.n_groups, matrix.columns // BLOCK
         return entry

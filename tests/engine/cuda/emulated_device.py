@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from app.engine.cuda.decoder import CudaDecoder
 from app.engine.cuda.device import Array, Buffer, Device, DeviceFacts, Program
-from app.engine.cuda.sources import FOLDER, MAIN
+from app.engine.cuda.sources import FOLDER, MODEL
 from app.engine.cuda.weights import plan_weights
 from app.engine.formats import FORMATS, GGMLType
 from app.engine.gguf import GGUFFile
@@ -81,10 +82,15 @@ class EmulatedDevice:
         part = self.emulator.read(buffer.memory.part(offset, array.nbytes), array.dtype)
         array[...] = part.reshape(array.shape)
 
-    def compile(self, constants: Mapping[str, int]) -> Program:
+    def copy(self, target: Buffer, source: Buffer) -> None:
+        assert isinstance(source, EmulatedBuffer)
+        self.write(target, self.emulator.read(source.memory, np.uint8))
+
+    def compile(self, constants: Mapping[str, int], main: Path = MODEL) -> Program:
         values = {**constants, "FORMATS": ALL_FORMATS} if self._all_formats else constants
         defines = [f"{name}={value}" for name, value in values.items()]
-        return EmulatedProgram(self.emulator.module(FOLDER / MAIN, defines))
+        elsewhere = [] if main.parent == FOLDER else [FOLDER]  # a folder in the options compiles everything anew
+        return EmulatedProgram(self.emulator.module(main, defines, elsewhere))
 
 
 def emulated_decoder(
