@@ -57,8 +57,6 @@ class Connection(threading.Thread):
                 if not self._part.write(claim, piece):
                     return
                 self.held = False
-                if self._part.to_record:
-                    self._ended.put(None)  # a sign that there is something to record
                 if claim.complete:
                     break
                 self._hold(len(piece))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,11 +36,13 @@ class Claim:
 class Part:
     """The part at `path`. Made or taken up by `begin`; `write` may be called from any thread.
 
-    `lost`: bytes that were here and are of another file.
+    `lost`: bytes that were here and are of another file. `on_ahead` is called, from the threads that write, when there
+    is something `to_record`.
     """
 
     def __init__(self, path: Path, state: State, piece: int, lost: int = 0) -> None:
         self.path = path
+        self.on_ahead: Callable[[], None] = lambda: None
         self.state = state
         self.lost = lost
         self._piece = piece
@@ -121,20 +124,21 @@ class Part:
         Waits while `piece` bytes are ahead of the state.
         """
         with self._moved:
-            while self._ahead >= self._piece and not claim.dropped:
-                self._moved.wait()
-            if claim.dropped:
-                return False
             if claim.stop is not None:
                 data = data[: claim.stop - claim.at]
-            with writing(self.path):
-                self._file.seek(claim.at)
-                written = self._file.write(data)
-                while written < len(data):
-                    written += self._file.write(data[written:])
-            claim.at += len(data)
-            self._ahead += len(data)
-            return True
+            while data and not claim.dropped:
+                if self._ahead >= self._piece:
+                    self._moved.wait()
+                    continue
+                with writing(self.path):
+                    self._file.seek(claim.at)
+                    written = self._file.write(data[: self._piece - self._ahead])
+                data = data[written:]
+                claim.at += written
+                self._ahead += written
+                if self.to_record:
+                    self.on_ahead()
+            return not claim.dropped
 
     def release(self, claim: Claim) -> None:
         """End a claim: what it fetched counts, what is missing can be claimed again, what comes late is dropped."""

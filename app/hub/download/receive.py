@@ -47,7 +47,7 @@ class Receiving:
         self._patience = session.options.patience
         self._limit = session.options.connections
         self._running: dict[Connection, tuple[float, int]] = {}  # with (when, bytes) of its last sign of life
-        self._ended: queue.SimpleQueue[Connection | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[Connection | None] = queue.SimpleQueue()  # None: look up
         self._failure: Failure | None = None
         self._not_before = -math.inf  # when the next connection may begin
         self._brought = 0  # bytes since the last failure
@@ -61,6 +61,7 @@ class Receiving:
         wanted = self._wanted
         state = State(wanted.model, wanted.source, place_of(wanted.address.url), identity, self._whole)
         self._part = part = Part.begin(wanted.part, state, self._session.options.piece)
+        part.on_ahead = lambda: self._ended.put(None)
         try:
             if part.lost:
                 self._session.notify(f"{self._wanted.name} is another file than the one begun here: it is fetched anew")

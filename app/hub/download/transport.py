@@ -17,6 +17,7 @@ import httpx
 
 from app import __version__
 from app.errors import DownloadError, DownloadTimeoutError, NetworkError, UsageError, printable
+from app.hub.download import body
 from app.hub.download.failures import Failure
 from app.hub.download.identity import Identity, sha256_in, validators
 from app.hub.download.options import Patience
@@ -58,16 +59,17 @@ class Answer:
     def pieces(self) -> Iterator[bytes]:
         """The body as it comes. Raises Failure."""
         with _sorted_failures(self.host):
-            yield from self._response.iter_raw()
+            yield from body.pieces(self._response, self.length)
 
     def text(self, limit: int) -> bytes:
         """The beginning of the body, up to `limit` bytes or a little more. Raises Failure."""
-        body = bytearray()
-        for piece in self.pieces():
-            body += piece
-            if len(body) >= limit:
-                break
-        return bytes(body)
+        text = bytearray()
+        with _sorted_failures(self.host):
+            for piece in self._response.iter_raw():
+                text += piece
+                if len(text) >= limit:
+                    break
+        return bytes(text)
 
 
 class Transport:

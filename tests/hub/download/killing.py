@@ -73,6 +73,6 @@ def sound(url: str, home: Path, body: bytes, piece: int) -> int:
         assert process.wait(300) == 0
     assert hashlib.sha256(final.read_bytes()).digest() == hashlib.sha256(body).digest()
     assert list((models / ".incoming").iterdir()) == []
-    twice = max(0, sent(url) - before - (len(body) - written))
+    twice = max(0, sent(url) - before - (len(body) - written) - 1)  # but for the byte that is asked for first
     assert twice <= piece + 4096, f"{twice:,} bytes came twice, of {written:,} that were here"
     return twice

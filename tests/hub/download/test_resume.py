@@ -255,7 +255,8 @@ def test_cancel_keeps_the_part_and_the_next_pull_goes_on(hub: Hub, library: Libr
     assert asked_for(hub) == [(len(body) // 2, len(body) - 1)]
 
 
-def test_pause_takes_nothing_more_until_resume(hub: Hub, library: Library, body: bytes) -> None:
+def test_pause_takes_nothing_more_until_resume(hub: Hub, library: Library, tmp_path: Path) -> None:
+    body = make_body(tmp_path, kilobytes=2000)  # half of it is more than the one read that is under way
     gate = Gate(body)
     hub.scripts[PATH] = gate
     seen: list[Transfer] = []
