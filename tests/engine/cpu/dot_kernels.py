@@ -14,8 +14,9 @@ from typing import Any
 from app.engine.cpu.compile import entry_ir, skip_machine_code
 from app.engine.cpu.isa import INSTRUCTION_SETS, InstructionSet
 from app.engine.cpu.kernels.dot import SIGNED, define_dot
+from app.engine.cpu.kernels.scalars import load_i32, load_i64
 from app.engine.cpu.kernels.unpack import Lanes, define_readers, define_unpack_bytes
-from app.engine.cpu.kernels.vectors import define_store, jit, load_i32, load_i64
+from app.engine.cpu.kernels.vectors import define_store, jit
 from app.engine.formats import GGMLType
 
 

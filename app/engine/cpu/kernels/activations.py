@@ -9,25 +9,22 @@ from math import sqrt
 
 from numba.core import types
 
-from app.engine.cpu.kernels.vectors import (
+from app.engine.cpu.kernels.scalars import fma, load_f32, store_f32, store_i32
+from app.engine.cpu.kernels.vectors import jit
+from app.engine.cpu.kernels.wide import (
     abs16,
     add16,
     div16,
     exp16,
-    fma,
     fma16,
-    jit,
     largest16,
     load16,
-    load_f32,
     max16,
     mul16,
     round16,
     splat16,
     store16,
     store16_i32_as_i8,
-    store_f32,
-    store_i32,
     sub16,
     sum16,
     sum16_i32,

@@ -21,25 +21,19 @@ from app.engine.cpu.kernels.attention_products import (
     score_pair,
 )  # fmt: skip
 from app.engine.cpu.kernels.kv_page import load_key_tile, load_value_tile
-from app.engine.cpu.kernels.vectors import (
-    F32X16,
-    I32,
+from app.engine.cpu.kernels.scalars import fma, load_f32, store_f32
+from app.engine.cpu.kernels.vectors import F32X16, I32, broadcast, intrinsic, jit
+from app.engine.cpu.kernels.wide import (
     add16,
-    broadcast,
     div16,
     exp16,
-    fma,
     fma16,
-    intrinsic,
-    jit,
     largest16,
     load16,
-    load_f32,
     max16,
     mul16,
     splat16,
     store16,
-    store_f32,
     sub16,
     sum16,
 )  # fmt: skip

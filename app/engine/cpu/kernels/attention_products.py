@@ -11,25 +11,20 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
+from app.engine.cpu.kernels.scalars import load_f32
 from app.engine.cpu.kernels.vectors import (
     F32,
     F32X16,
     I64,
     POINTER,
-    add16,
     broadcast,
     call,
-    fma16,
     fma_name,
     intrinsic,
     jit,
-    load16,
     load_at,
-    load_f32,
-    mul16,
-    splat16,
-    store16,
 )
+from app.engine.cpu.kernels.wide import add16, fma16, load16, mul16, splat16, store16
 from app.engine.cpu.layout import CHUNK, WIDE
 
 VECTOR = 64  # bytes of 16 float32

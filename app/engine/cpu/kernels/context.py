@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from app.engine.cpu.kernels.atomics import fetch_add
-from app.engine.cpu.kernels.vectors import jit, load_address, load_f32, load_i64, prefetch
+from app.engine.cpu.kernels.scalars import load_address, load_f32, load_i64, prefetch
+from app.engine.cpu.kernels.vectors import jit
 from app.engine.cpu.layout import CACHE_LINE, SMALL_STEP, WORD, Ctx, Matrix, Sync
 from app.engine.formats import GGMLType
 

@@ -13,27 +13,29 @@ from __future__ import annotations
 
 from numba.core import types
 
-from app.engine.cpu.kernels.vectors import (
+from app.engine.cpu.kernels.scalars import (
+    load_f16,
+    load_f32,
+    load_i8,
+    prefetch,
+    store_f16,
+    store_f32,
+    store_i8,
+)
+from app.engine.cpu.kernels.vectors import jit
+from app.engine.cpu.kernels.wide import (
     abs16,
-    jit,
     largest16,
     load16,
     load16_f16,
     load16_i8,
-    load_f16,
-    load_f32,
-    load_i8,
     max16,
     mul16,
-    prefetch,
     round16,
     splat16,
     store16,
     store16_f16,
     store16_i32_as_i8,
-    store_f16,
-    store_f32,
-    store_i8,
 )  # fmt: skip
 from app.engine.cpu.layout import CHUNK, KV_F16, KV_F32, LEAST, TILE
 

@@ -21,8 +21,9 @@ from typing import Any
 
 from app.engine.cpu.isa import InstructionSet
 from app.engine.cpu.kernels.dot import SIGNED, define_dot, shift_of
+from app.engine.cpu.kernels.scalars import load_f32, load_i32, prefetch
 from app.engine.cpu.kernels.unpack import Lanes, Reader
-from app.engine.cpu.kernels.vectors import jit, load_f32, load_i32, prefetch
+from app.engine.cpu.kernels.vectors import jit
 from app.engine.cpu.layout import BLOCK, CACHE_LINE, SEGMENT
 
 AHEAD = 4096  # bytes: how far before its use a line of the largest plane is asked for, and the others earlier still

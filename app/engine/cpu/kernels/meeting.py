@@ -12,7 +12,8 @@ from typing import Any
 
 from app.engine.cpu.kernels.atomics import fetch_add, load_acquire, store_release
 from app.engine.cpu.kernels.context import counters, word
-from app.engine.cpu.kernels.vectors import jit, load_i64
+from app.engine.cpu.kernels.scalars import load_i64
+from app.engine.cpu.kernels.vectors import jit
 from app.engine.cpu.kernels.waiting import wait_for, wake
 from app.engine.cpu.layout import PHASES, Ctx, Sync
 

@@ -12,8 +12,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 
+from app.engine.cpu.kernels.scalars import load_i64 as word_at
 from app.engine.cpu.kernels.vectors import I64, POINTER, intrinsic, jit, load_at
-from app.engine.cpu.kernels.vectors import load_i64 as word_at
 from app.engine.cpu.layout import BLOCK, SEGMENT, WORD, Packing
 from app.engine.formats import FORMATS, GGMLType
 

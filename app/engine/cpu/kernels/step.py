@@ -42,7 +42,8 @@ from app.engine.cpu.kernels.meeting import barrier, call_back, meet
 from app.engine.cpu.kernels.products import define_multiply
 from app.engine.cpu.kernels.step_attention import attend_large, attend_small, combine_small
 from app.engine.cpu.kernels.tiles import configure_tiles, release_tiles
-from app.engine.cpu.kernels.vectors import jit, load16, store16
+from app.engine.cpu.kernels.vectors import jit
+from app.engine.cpu.kernels.wide import load16, store16
 from app.engine.cpu.layout import CHUNK, PHASES, SMALL_STEP, TILE_TOKENS, WIDE, Ctx, Layer, Matrix, Sync
 
 

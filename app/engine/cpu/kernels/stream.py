@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from app.engine.cpu.kernels.vectors import I32X16, add16_i32, define_load, define_splat, jit, store_i32, sum16_i32
-from app.engine.cpu.kernels.vectors import load_i64 as word_at
+from app.engine.cpu.kernels.scalars import load_i64 as word_at
+from app.engine.cpu.kernels.scalars import store_i32
+from app.engine.cpu.kernels.vectors import I32X16, define_load, define_splat, jit
+from app.engine.cpu.kernels.wide import add16_i32, sum16_i32
 from app.engine.cpu.layout import WORD, Stream
 
 load16_i32, splat16_i32 = define_load(I32X16), define_splat(I32X16)

@@ -12,7 +12,8 @@ from llvmlite import ir
 from numba.core import types
 
 from app.engine.cpu.kernels.atomics import fetch_add
-from app.engine.cpu.kernels.vectors import I64, intrinsic, jit, load_i64
+from app.engine.cpu.kernels.scalars import load_i64
+from app.engine.cpu.kernels.vectors import I64, intrinsic, jit
 from app.engine.cpu.kernels.waiting import wait_for, wake
 from app.engine.cpu.layout import Team
 

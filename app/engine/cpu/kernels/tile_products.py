@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba.core import types
 
 from app.engine.cpu.isa import InstructionSet
+from app.engine.cpu.kernels.scalars import prefetch
 from app.engine.cpu.kernels.tiles import SUM_BYTES, multiply_tile
 from app.engine.cpu.kernels.unpack import Lanes, Reader
 from app.engine.cpu.kernels.vectors import (
@@ -28,17 +29,14 @@ from app.engine.cpu.kernels.vectors import (
     I64,
     POINTER,
     Vector,
-    add16,
     broadcast,
     call,
     fma_name,
     intrinsic,
     jit,
-    load16,
     load_at,
-    prefetch,
-    store16,
 )
+from app.engine.cpu.kernels.wide import add16, load16, store16
 from app.engine.cpu.layout import BLOCK, PANEL_BYTES, SEGMENT, TILE_TOKENS, WIDE
 from app.engine.formats import GGMLType
 
