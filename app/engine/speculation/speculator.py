@@ -42,11 +42,10 @@ class Speculator:
 
     def record(self, drawn: Sequence[int], drafted: int, seconds: float) -> None:
         """The step after `propose` checked `drafted` guesses, took `seconds` and gave the tokens `drawn`."""
-        plain_s = self._costs.plain_s
-        self._costs.record(1 + drafted, seconds)
         self._since_plain = self._since_plain + 1 if drafted else 0
-        if drafted and plain_s is not None:
+        if drafted and (plain_s := self._costs.plain_s) is not None:
             self._governor.record(len(drawn), seconds / plain_s)
+        self._costs.record(1 + drafted, seconds)
         if self._guess is not None:
             for i, (token, guess, share) in enumerate(zip(drawn, self._guess.tokens, self._guess.shares, strict=False)):
                 self._acceptance.record(self._guess.match + i, share, token == guess)
