@@ -28,7 +28,7 @@ from peers import add_common_options, resolve
 
 PROMPT = 16
 WHOLE = "all"
-PARTS = {"header": "read_gguf", "kernels": "load_kernels", "weights": "PackedWeights", "decoder": "CpuDecoder"}
+PARTS = {"header": "read_model", "kernels": "load_kernels", "weights": "PackedWeights", "decoder": "CpuDecoder"}
 Stages = dict[str, tuple[float, float]]  # seconds of wall clock, of processor time
 
 
