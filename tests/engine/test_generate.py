@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 
@@ -68,7 +69,7 @@ def test_a_reply_that_only_repeats_itself_is_ended() -> None:
     ids = ids_of(list(generate.stream([1, 2], settings_for(-1))))
     assert (generate.finish_reason, generate.looping) == ("length", True)
     assert ids == [5] * (LEAST_TOKENS + 1)
-    list(generate.stream([1, 2], settings_for(3)))
+    assert list(generate.stream([1, 2], settings_for(3, stop=frozenset({5})))) == []
     assert not generate.looping
 
 
@@ -385,7 +386,11 @@ def test_a_draft_stays_within_the_context_and_the_size_of_a_step() -> None:
         assert decoder.length == 16
 
 
-def test_a_reply_that_quotes_takes_fewer_steps_and_a_second_one_still_does() -> None:
+def test_a_reply_that_quotes_takes_fewer_steps_and_later_ones_still_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))  # every step takes as long as any other
     text = [3, 1, 4, 1, 5, 9, 2, 6, 8, 7, 0] * 4
 
     class Quoting(ScriptedDecoder):
@@ -405,6 +410,10 @@ def test_a_reply_that_quotes_takes_fewer_steps_and_a_second_one_still_does() -> 
         assert usage.decode_steps < 25 and usage.accepted_tokens > 40
         assert len(decoder.calls) == usage.decode_steps + (3 if usage.reused_tokens == 0 else 1)
         prompt = prompt + ids
+    text[:] = [token + 15 for token in text]
+    ids = ids_of(list(generate.stream(text[:22], settings_for(66))))
+    assert ids == (text * 9)[22:88]
+    assert generate.usage.decode_steps < 25, "another conversation is guessed from what is in it"
 
 
 def test_usage_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ class SuffixAutomaton:
             for token in tokens:
                 self._append(token)
             return
-        latest = (self._text + array("i", tokens[-MOST_TOKENS:]))[-(MOST_TOKENS // 2) :]
+        latest = (self._text + array("i", tokens))[-(MOST_TOKENS // 2) :]
         self._clear(len(self) + len(tokens) - len(latest))
         for token in latest:
             self._append(token)
@@ -111,7 +111,7 @@ class SuffixAutomaton:
                 break
             count = self._count[following]
             tokens.append(token)
-            shares.append(min(1.0, count / max(times, count, 1)))
+            shares.append(count / max(times, count))  # a long suffix may be counted more often than a short one in it
             state, times = following, count
         return Draft(match, tuple(tokens), tuple(shares)) if tokens else None
 

@@ -24,7 +24,6 @@ class Speculator:
         """A reply to the prompt `sequence` begins: what is known is cut back to where they agree."""
         self._known.truncate(self._known.common_prefix(sequence))
         self._read(sequence)
-        self._guess = None
 
     def propose(self, sequence: array[int], most: int, ends: Collection[int]) -> Sequence[int]:
         """Tokens that may follow `sequence`, at most `most`, and none that is in `ends` or behind one."""
@@ -48,9 +47,7 @@ class Speculator:
         self._costs.record(1 + drafted, seconds)
         if self._guess is not None:
             for i, (token, guess, share) in enumerate(zip(drawn, self._guess.tokens, self._guess.shares, strict=False)):
-                self._acceptance.record(self._guess.match + i, share, token == guess)
-                if token != guess:
-                    break
+                self._acceptance.record(self._guess.match + i, share, token == guess)  # only the last one can be wrong
 
     def _read(self, sequence: array[int]) -> None:
         self._known.extend(sequence[len(self._known) :])

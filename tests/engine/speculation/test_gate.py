@@ -6,8 +6,8 @@ from array import array
 
 import pytest
 
-from app.engine.speculation.automaton import Draft
-from app.engine.speculation.gate import Acceptance, Governor, StepCosts, worthwhile
+from app.engine.speculation.automaton import Draft, SuffixAutomaton
+from app.engine.speculation.gate import ROW_COST, Acceptance, Governor, StepCosts, worthwhile
 from app.engine.speculation.speculator import PLAIN_EVERY, Speculator
 
 PLAIN_S = 0.01
@@ -43,6 +43,26 @@ def test_costs_are_those_that_were_measured_and_lie_between_their_neighbours() -
     for rows in [1] * 9 + [4] * 9:  # the whole machine became slower: the ratios stay
         slower.record(rows, 2 * PLAIN_S * (1 + 0.2 * (rows - 1)))
     assert slower.ratio(4) == pytest.approx(1.6, rel=0.01)
+
+
+def test_a_cost_that_was_never_measured_is_on_the_line_through_its_neighbours_or_an_estimate() -> None:
+    costs = StepCosts()
+    for rows, ratio in [(1, 1.0), (1, 1.0), *[(2, 1.2), (4, 3.0), (6, 4.0)] * 40]:
+        costs.record(rows, PLAIN_S * ratio)
+    assert costs.ratio(5) == pytest.approx(3.5, rel=0.01)
+    assert costs.ratio(8) == pytest.approx(4.0 + 2 * ROW_COST, rel=0.01)
+
+
+def test_a_plain_step_is_known_after_two_and_those_that_were_slow_are_not_believed() -> None:
+    costs = StepCosts()
+    costs.record(1, PLAIN_S)
+    assert costs.plain_s is None
+    for seconds in (PLAIN_S, PLAIN_S, 10 * PLAIN_S, 10 * PLAIN_S):
+        costs.record(1, seconds)
+    assert costs.plain_s == PLAIN_S
+    for _ in range(40):
+        costs.record(8, 0.0)
+    assert 0.89 < costs.ratio(8) < 1.0, "eight rows take no less time than one"
 
 
 def test_one_unlucky_measurement_is_forgotten() -> None:
@@ -86,6 +106,21 @@ def test_what_followed_in_a_share_of_the_cases_is_right_in_that_share(share: flo
     assert acceptance.rate(3, 0.5) == pytest.approx(0.5, rel=0.05)
 
 
+def test_no_guess_is_more_than_certain() -> None:
+    acceptance = Acceptance()
+    for _ in range(200):
+        acceptance.record(3, 0.25, True)
+    assert acceptance.rate(3, 1.0) == 1.0
+
+
+def test_each_guess_is_weighed_by_all_the_tokens_before_it() -> None:
+    """Behind a match of 3 or 4 guesses are right here, behind a longer one they are not."""
+    acceptance = taught(True)
+    for _ in range(200):
+        acceptance.record(5, 1.0, False)
+    assert worthwhile(draft(), acceptance, costs_of(0.05)) == 2
+
+
 def test_a_gain_under_three_in_a_hundred_is_none() -> None:
     acceptance = Acceptance()
     for i in range(1000):
@@ -112,6 +147,18 @@ def test_losing_steps_park_it_for_ever_longer_and_a_win_ends_that() -> None:
         governor.record(3, 1.5)
         assert governor.allows()
     assert lose() == 32
+
+
+@pytest.mark.parametrize(("cost", "steps"), [(1.5, 8), (1.05, 8), (0.95, None)])
+def test_it_takes_a_few_losing_steps_to_park_it(cost: float, steps: int | None) -> None:
+    governor = Governor()
+    allowed = []
+    for _ in range(30):
+        allowed.append(governor.allows())
+        governor.record(1, cost)
+        if not governor.allows():
+            break
+    assert len(allowed) == (steps or 30)
 
 
 def run(speculator: Speculator, sequence: array[int], text: list[int], per_row: float) -> list[int]:
@@ -151,7 +198,9 @@ def test_plain_steps_come_now_and_then() -> None:
     speculator, sequence = Speculator(), array("q", [1, 2, 3] * 30)
     speculator.start(sequence)
     drafted = run(speculator, sequence, [1, 2, 3] * 500, 0.06)
-    assert drafted[2:].count(0) == len(drafted[2:]) // (PLAIN_EVERY + 1)
+    plain = [i for i, guesses in enumerate(drafted) if guesses == 0]
+    assert plain[:2] == [0, 1], "two to know what a plain step costs"
+    assert plain[2:] == [*range(2 + PLAIN_EVERY, len(drafted), PLAIN_EVERY + 1)]
 
 
 def test_no_guess_is_an_end_or_behind_one() -> None:
@@ -165,6 +214,64 @@ def test_no_guess_is_an_end_or_behind_one() -> None:
     assert tuple(speculator.propose(sequence, 2, frozenset())) == (7, 8)
     assert tuple(speculator.propose(sequence, 0, frozenset())) == ()
     assert tuple(speculator.propose(sequence, -1, frozenset())) == ()
+
+
+def ready() -> tuple[Speculator, array[int]]:
+    """A speculator that guesses 7, 8, 9, 5, 6, 7, 8 and knows what a plain step costs, and the conversation."""
+    speculator, sequence = Speculator(), array("q", [5, 6, 7, 8, 9] * 8 + [5, 6])
+    speculator.start(sequence)
+    for _ in range(2):
+        speculator.record([], 0, PLAIN_S)
+    return speculator, sequence
+
+
+def test_steps_that_lose_end_guessing_for_a_while_and_slow_plain_ones_do_not() -> None:
+    speculator, sequence = ready()
+    for _ in range(16):
+        speculator.record([1], 0, 1.5 * PLAIN_S)
+        speculator.record([], 0, PLAIN_S)
+    assert speculator.propose(sequence, 7, frozenset())
+    for _ in range(8):
+        speculator.record([1], 4, 1.5 * PLAIN_S)
+    guessed = [bool(speculator.propose(sequence, 1, frozenset())) for _ in range(40)]
+    assert guessed.index(True) == 32
+
+
+def test_what_was_too_dear_is_tried_again_some_day() -> None:
+    speculator, sequence = ready()
+    for rows in [*range(2, 9)] * 40:
+        speculator._costs.record(rows, 1.5 * rows * PLAIN_S)
+    guessed = [bool(speculator.propose(sequence, 7, frozenset())) for _ in range(2000)]
+    assert not any(guessed[:200]) and any(guessed)
+
+
+def test_each_token_that_comes_says_of_its_guess_whether_it_was_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those too that were not checked: the guess of 9 here."""
+    speculator, sequence = ready()
+    sequence.append(7)
+    seen: list[tuple[int, float, bool]] = []
+    monkeypatch.setattr(speculator._acceptance, "record", lambda *said: seen.append(said))
+    sequence[-5:] = array("q", [8, 1, 5, 6, 7])  # once, of eight times, 1 followed
+    speculator.start(sequence)
+    assert tuple(speculator.propose(sequence, 1, frozenset())) == (8,)
+    speculator.record([8, 1], 1, PLAIN_S)
+    assert seen == [(3, pytest.approx(1.0), True), (4, pytest.approx(7 / 8), False)]
+
+
+def test_a_prompt_is_read_when_the_reply_begins_and_what_is_known_of_it_is_not_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first step would seem slow otherwise, and each reply begin with reading the whole conversation."""
+    read: list[int] = []
+    extend = SuffixAutomaton.extend
+    monkeypatch.setattr(
+        SuffixAutomaton, "extend", lambda known, tokens: (read.append(len(tokens)), extend(known, tokens))
+    )
+    speculator, prompt = Speculator(), array("q", range(100))
+    speculator.start(prompt)
+    speculator.propose(prompt, 7, frozenset())
+    speculator.start(array("q", [*range(90), *range(200, 220)]))
+    assert read == [100, 0, 20]
 
 
 def test_another_prompt_cuts_back_what_is_known() -> None:
