@@ -38,7 +38,7 @@ _RUNTIME = [
 ]
 _KERNELS = [
     *_COMMON,
-    *["-std=c++17", "-O1", "-g", "-DQCHAT_CUDA_HOST", "-I", str(INCLUDE), "-include", "cuda_host.h"],
+    *["-std=c++17", "-O1", "-g1", "-DQCHAT_CUDA_HOST", "-I", str(INCLUDE), "-include", "cuda_host.h"],
     # CUDA's code reads bytes as whatever it likes; unique or visible symbols would join two modules' shared memory
     *["-fno-strict-aliasing", "-fno-gnu-unique", "-fvisibility=hidden", "-fno-extern-tls-init"],
     *["-ftrivial-auto-var-init=pattern", "-Werror=uninitialized", "-Werror=return-type", "-Wno-unknown-pragmas"],

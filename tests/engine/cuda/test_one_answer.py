@@ -14,12 +14,14 @@ from app.engine.gguf import read_gguf
 from app.engine.sampling import SamplingParams
 from app.engine.tokenizer import Segment, Tokenizer
 from tests.conftest import DATA
+from tests.cuda_host.build import BUILDS
 from tests.engine.cuda.emulated_device import EmulatedDevice, emulated_decoder
 from tests.engine.cuda.test_decoder import HEAD_DIM, logits_of
 from tests.engine.decoders import Floats, cpu_decoder, reference_logits
 from tests.gguf_files import write_model
 
 TINY = DATA / "tiny-qwen3-2l-q8_0.gguf"
+TRAINED = DATA / "tiny-qwen3-q4_k.gguf"  # four layers in Q4_K and Q6_K, as most people's models
 PROMPT = np.random.default_rng(1).integers(0, 250, 150).tolist()
 # every way in which a product reads its weights
 MIX = {"*": "Q4_K", "*attn_v*": "Q6_K", "*ffn_down*": "Q5_1", "*attn_output*": "Q8_0", "*ffn_up*": "F16"}
@@ -83,10 +85,10 @@ def test_an_interrupt_leaves_the_cache_as_it_was(decoder: CudaDecoder, wanted: F
 
 @pytest.mark.parametrize("build", ["undefined", "race"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_every_kernel_is_clean_in_every_schedule(build: str, schedule: str, model: Path, wanted: Floats) -> None:
+def test_a_mixed_model_is_clean_in_every_schedule(build: str, schedule: str, model: Path, wanted: Floats) -> None:
+    """One launch, and then a launch for each phase."""
     with read_gguf(model) as gguf:
-        device = EmulatedDevice(build, schedule, seed=3, all_formats=False)
-        decoder = emulated_decoder(gguf, device, step_sizes=(8,))
+        decoder = emulated_decoder(gguf, EmulatedDevice(build, schedule, seed=3))
         assert np.array_equal(logits_of(decoder, PROMPT[:13], [10, 2, 1]), wanted[:13])
         decoder.persistent = False
         decoder.truncate(11)
@@ -98,23 +100,41 @@ def test_the_last_block_of_a_head_sees_what_the_others_wrote(tmp_path: Path) -> 
     small = {"types": MIX, "head_dim": HEAD_DIM, "n_layers": 1, "d_ff": 256, "n_heads": 4, "n_kv_heads": 1}
     path = write_model(tmp_path / "small.gguf", **small)
     with read_gguf(path) as gguf:
-        decoder = emulated_decoder(gguf, EmulatedDevice("race", "random", 5, all_formats=False), step_sizes=(8,))
+        decoder = emulated_decoder(gguf, EmulatedDevice("race", "random", 5))
         decoder.forward(PROMPT[:125], 0)
         assert np.array_equal(decoder.forward(PROMPT[125:132], 7), reference_logits(path, PROMPT[:132])[125:])
 
 
+@pytest.fixture(scope="module")
+def conversation() -> tuple[list[int], list[int], Floats]:
+    """A question and the trained model's answer on the CPU, in a prompt and steps of one row and of several, and the
+    logits after every token."""
+    with read_gguf(TRAINED) as gguf, cpu_decoder(TRAINED) as cpu:
+        question = prompt_of(Tokenizer.from_gguf(gguf), "What is the capital of France?")
+        tokens = question + greedy(cpu, Tokenizer.from_gguf(gguf), "What is the capital of France?", 11)
+        cpu.truncate(0)
+        return tokens, [len(question), 1, 2, 3, 5], cpu.forward(tokens, len(tokens)).copy()
+
+
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_trained_model_in_every_schedule(schedule: str) -> None:
-    tokens = np.random.default_rng(2).integers(0, 1800, 30).tolist()
-    with read_gguf(TINY) as gguf, cpu_decoder(TINY) as cpu:
-        decoder = emulated_decoder(gguf, EmulatedDevice(schedule=schedule, seed=7))
-        assert np.array_equal(logits_of(decoder, tokens, [20, 6, 3, 1]), cpu.forward(tokens, 30))
+def test_the_trained_model_in_every_build_and_schedule(
+    build: str, schedule: str, conversation: tuple[list[int], list[int], Floats]
+) -> None:
+    tokens, steps, wanted = conversation
+    with read_gguf(TRAINED) as gguf:
+        decoder = emulated_decoder(gguf, EmulatedDevice(build, schedule, seed=7))
+        assert np.array_equal(logits_of(decoder, tokens, steps), wanted)
 
 
-def greedy(decoder: Decoder, tokenizer: Tokenizer, question: str) -> list[int]:
+def prompt_of(tokenizer: Tokenizer, question: str) -> list[int]:
     text = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
-    ids = tokenizer.encode([Segment(text, trusted=True)])
-    pieces = Generator(decoder, tokenizer).stream(ids, GenerationSettings(SamplingParams(temperature=0), 8))
+    return tokenizer.encode([Segment(text, trusted=True)])
+
+
+def greedy(decoder: Decoder, tokenizer: Tokenizer, question: str, count: int = 8) -> list[int]:
+    settings = GenerationSettings(SamplingParams(temperature=0), count)
+    pieces = Generator(decoder, tokenizer).stream(prompt_of(tokenizer, question), settings)
     return [piece.token_id for piece in pieces if piece.token_id is not None]
 
 
