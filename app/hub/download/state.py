@@ -68,11 +68,15 @@ def save(part: Path, state: State) -> None:
     }
     path = state_path(part)
     draft = path.with_name(path.name + ".new")
-    with open(draft, "w", encoding="utf-8", opener=_private) as file:
-        json.dump(document, file)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with open(draft, "w", encoding="utf-8", opener=_private) as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:  # the disk is full
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def load(part: Path) -> State | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from app.chat.store import Store
 from app.settings import paths
 from app.ui import app as the_app
 from app.ui.app import QChatApp
+from tests.small_disk import run_on_small_disk
 from tests.ui.app.harness import HOLD, ScriptedBackend, ask, run, running, screen, send, shown, until
 
 LONG = "A sentence of the reply.\n\n" * 8_000  # more than the pages that are left
@@ -65,6 +67,12 @@ def test_a_disk_that_fills_while_a_reply_streams_holds_nothing_up_and_is_caught_
         assert app.left_unsaved == ""
 
     run(work)
+
+
+def test_on_a_disk_that_is_full_a_message_is_told_of_and_saved_once_there_is_room(qchat_home: Path) -> None:
+    """D03: a real disk, filled by something else while the app runs."""
+    said = run_on_small_disk(qchat_home, 1 << 20, "tests.ui.app.full_disk", [])
+    assert json.loads(said) == ["one", "first reply", "two", "A line of the reply.\n\n" * 4000]
 
 
 def test_what_a_full_disk_kept_from_being_saved_is_in_a_rescue_file_at_the_end() -> None:
