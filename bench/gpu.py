@@ -1,190 +1,168 @@
 """Everything about the CUDA engine that only a real GPU can tell, in one run of under eight minutes.
 
-    pip install 'qchat[cuda13]'
+    pip install -e '.[dev,cuda13]'
     python -m bench.gpu [--json FILE] [--shapes 0.6b 1.7b 4b 8b] [--formats Q8_0 Q4_K]
 
-First whether it is right: every format against the CPU engine bit for bit, and that against NumPy float64; steps of
-every size, prompts in chunks, all cache types, one launch and many. A wrong result ends the run with exit code 1: no
-speed is worth having from a wrong kernel. Then how fast: copying, decoding in the shapes of Qwen3 with random weights,
-its share of what copying allows, steps of 1, 2, 4 and 8 tokens, prompts, and one launch a step against a graph.
+First whether it is right: every format, shape and cache against NumPy bit for bit, a trained model against the CPU
+engine, each in steps of every size and prompts in chunks, one launch and many. A wrong result ends the run: no speed is
+worth having from a wrong kernel. Then how fast: copying, and for the shapes of Qwen3 with random weights prompts, steps
+of 1, 2, 4 and 8 tokens, one launch a step against a graph, and the share of what reading the weights alone allows.
+
+After seven minutes nothing new is begun, and before eight the run ends whatever it is doing, for a kernel may hang.
+What was left out is told. Exit code 0: all of it was done and is right.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import os
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from app.engine import numerics
-from app.engine.cuda.decoder import CudaDecoder
+from app.engine.cuda.device import Device
 from app.engine.cuda.find import open_gpu
-from app.engine.cuda.weights import plan_weights
-from app.engine.formats import FORMATS, GGMLType, dequantise
-from app.engine.gguf import read_gguf
-from app.engine.spec import ModelSpec
-from app.errors import CudaUnavailableError
-from bench.random_gpu_model import SHAPES, RandomModel
-from tests.engine.decoders import cpu_decoder
-from tests.gguf_files import write_model
+from app.engine.formats import FORMATS, GGMLType
+from app.errors import CudaUnavailableError, DeviceMemoryError
+from bench.gpu_checks import CASES, STEPS, Case, check_case, check_reading, check_trained
+from bench.gpu_speed import Sizes, Speed, copy_gb_s, measure
+from bench.random_gpu_model import SHAPES
+from bench.time_limit import TimeLimit
 
-COPY_BYTES = 2 << 30
-PROMPT, DEPTH, TOKENS = 512, 512, 64
-LIMIT_S = 450.0  # after this no new shape is begun
+HEADING = f"{'':14}{'tokens/s':>10}{'of reading':>12}{'GB/s read':>11}{'prompt/s':>10}   ms a step: one launch | graph"
+READ_BYTES = 64 << 20  # for the check of reading and copying
 
 
 @dataclass(frozen=True)
-class Speed:
-    """One shape and format. Seconds a step of 1, 2, 4 and 8 tokens at a depth of 512; speeds in tokens a second."""
+class Extent:
+    """How much is done: all that a card can do in the time. `decoder` holds options of CudaDecoder."""
 
-    shape: str
-    format: str
-    gigabytes: float  # that a token reads
-    persistent_s: dict[int, float]
-    graph_s: dict[int, float]
-    decode_tok_s: float
-    share_of_copying: float
-    prompt_tok_s: float
-
-
-def check(gpu: Any) -> Iterator[tuple[str, bool]]:
-    """Each question and whether the answer is right."""
-    tokens = np.random.default_rng(5).integers(0, 250, 200).tolist()
-    cases: list[tuple[str, str, dict[str, Any]]] = [(kind.name, "f16", {"types": kind.name}) for kind in FORMATS]
-    cases += [(f"cache {kv}", kv, {}) for kv in ("f32", "q8_0")]
-    cases += [("qwen2", "f16", {"architecture": "qwen2"}), ("llama", "f16", {"architecture": "llama"})]
-    cases += [("head of 80", "f16", {"head_dim": 80}), ("7 heads a group", "f16", {"n_heads": 7, "n_kv_heads": 1})]
-    with tempfile.TemporaryDirectory() as folder:
-        for name, kv, options in cases:
-            path = write_model(Path(folder) / "model.gguf", **{"head_dim": 128} | options)
-            with read_gguf(path) as gguf, cpu_decoder(path, kv=kv) as cpu:
-                spec = ModelSpec.from_gguf(gguf)
-                gpu_decoder = CudaDecoder(gguf, spec, plan_weights(gguf, spec), gpu, n_ctx=512, kv=kv)
-                wanted = np.concatenate([cpu.forward(tokens[:100], 100).copy(), cpu.forward(tokens[100:], 100).copy()])
-                for persistent in (True, False):
-                    gpu_decoder.truncate(0)
-                    gpu_decoder.persistent = persistent and gpu.facts.cooperative
-                    parts, first = [], 0
-                    for count in (1, 2, 3, 4, 8, 8, 70, 90, 14):
-                        parts.append(gpu_decoder.forward(tokens[first : first + count], count).copy())
-                        first += count
-                    way = "one launch" if persistent else "a launch a phase"
-                    yield f"{name}, {way}: the CPU's bits", np.array_equal(np.concatenate(parts), wanted)
-            yield f"{name}: NumPy float64", _near_float64(path)
+    cases: Sequence[Case] = CASES
+    steps: Sequence[int] = STEPS
+    read_bytes: int = READ_BYTES
+    shapes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: SHAPES)
+    sizes: Sizes = field(default_factory=Sizes)
+    soft_s: float = 420.0
+    hard_s: float = 470.0
+    decoder: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def _near_float64(path: Path) -> bool:
-    """The contract's product of a matrix, which the GPU was compared with, is near mathematics."""
-    with read_gguf(path) as gguf:
-        name = "blk.0.ffn_gate.weight"
-        info, raw = gguf.tensors[name], gguf.read(name)
-    x = np.random.default_rng(1).standard_normal((4, info.shape[0]), dtype=np.float32)
-    got = numerics.multiply(x, raw, info.type).astype(np.float64)
-    exact = x.astype(np.float64) @ dequantise(raw, info.type, info.shape[0]).astype(np.float64).T
-    return float(np.abs(got - exact).max() / np.abs(exact).max()) < 2e-2  # int8 activations
+class Run:
+    """One run on one card: what was found so far is kept, however it ends."""
+
+    def __init__(self, gpu: Device, extent: Extent, to: Path | None, leave: Callable[[int], object]) -> None:
+        self._gpu, self._extent, self._to, self._leave = gpu, extent, to, leave
+        self._limit = TimeLimit(extent.soft_s, extent.hard_s, self._expired)
+        self.checks: dict[str, bool] = {}
+        self._copy_gb_s: float | None = None
+        self._speeds: list[Speed] = []
+        self._hung: str | None = None
+
+    def all(self, formats: Sequence[str]) -> int:
+        """Do everything. The exit code."""
+        facts = self._gpu.facts
+        print(f"{facts.name}, {facts.architecture}, {facts.n_multiprocessors} multiprocessors", flush=True)
+        try:
+            self._check()
+            if all(self.checks.values()):
+                self._measure(formats)
+        finally:
+            self._limit.end()
+            self._save()
+        for what, why in self._limit.left_out.items():
+            print(f"LEFT OUT: {what}: {why}")
+        wrong = [question for question, right in self.checks.items() if not right]
+        for question in wrong:
+            print(f"WRONG: {question}", file=sys.stderr)
+        return 1 if wrong or self._limit.left_out else 0
+
+    def _check(self) -> None:
+        gpu, steps, options = self._gpu, self._extent.steps, self._extent.decoder
+        checks: dict[str, Callable[[], Iterator[tuple[str, bool]]]] = {
+            "reading and copying": lambda: check_reading(gpu, self._extent.read_bytes),
+            "a trained model": lambda: check_trained(gpu, steps, **options),
+        }
+        for case in self._extent.cases:
+            checks[case.name] = lambda case=case: check_case(case, gpu, steps, **options)  # type: ignore[misc]
+        for name, questions in checks.items():
+            if not self._limit.allows(f"check of {name}"):
+                continue
+            for question, right in questions():
+                self.checks[question] = right
+                print(f"{self._limit.seconds:5.0f} s  {'right' if right else 'WRONG'}  {question}", flush=True)
+
+    def _measure(self, formats: Sequence[str]) -> None:
+        sizes = self._extent.sizes
+        if self._limit.allows("copying"):
+            self._copy_gb_s = copy_gb_s(self._gpu, min(sizes.copy_bytes, self._gpu.free_bytes() // 4))
+            print(f"\ncopying: {self._copy_gb_s:.0f} GB/s read and written\n\n{HEADING}")
+        for shape, differs in self._extent.shapes.items():
+            for kind in formats:
+                what = f"{shape} {kind}"
+                if not self._limit.allows(what):
+                    continue
+                try:
+                    speed = measure(self._gpu, shape, differs, GGMLType[kind], sizes, **self._extent.decoder)
+                except (MemoryError, DeviceMemoryError):
+                    self._limit.left_out[what] = f"more than the {self._gpu.free_bytes() / 1e9:.1f} GB that are free"
+                    continue
+                self._speeds.append(speed)
+                print(_row(speed), flush=True)
+
+    def _expired(self, doing: str) -> None:
+        self._hung = doing
+        print(f"HUNG: {doing} had not ended after {self._limit.seconds:.0f} s", file=sys.stderr, flush=True)
+        self._save()
+        self._leave(1)
+
+    def _save(self) -> None:
+        if self._to is None:
+            return
+        facts = {
+            "gpu": asdict(self._gpu.facts),
+            "seconds": self._limit.seconds,
+            "checks": self.checks,
+            "copy_gb_s": self._copy_gb_s,
+            "speeds": [asdict(speed) for speed in self._speeds],
+            "left_out": self._limit.left_out,
+            "hung": self._hung,
+        }
+        self._to.write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def copy_gb_s(gpu: Any) -> float:
-    """Bytes read and written by a copy of 2 GiB, the best of five, in 10^9 a second."""
-    from cupy.cuda import runtime
-
-    a, b = gpu.allocate(COPY_BYTES), gpu.allocate(COPY_BYTES)
-
-    def copy() -> None:
-        runtime.memcpyAsync(b.address, a.address, COPY_BYTES, runtime.memcpyDeviceToDevice, gpu.stream.ptr)
-        gpu.stream.synchronize()
-
-    copy()
-    return 2 * COPY_BYTES / min(_seconds(copy) for _ in range(5)) / 1e9
-
-
-def measure(gpu: Any, shape: str, kind: GGMLType, limit_gb_s: float) -> Speed:
-    """One model of random weights."""
-    model = RandomModel(shape, kind)
-    decoder = model.decoder(gpu, n_ctx=2048)
-    ids = np.random.default_rng(0).integers(0, model.spec.vocab_size, 2048).tolist()
-
-    def fresh() -> None:
-        decoder.truncate(0)
-        decoder.forward(ids[:DEPTH], 0)
-
-    def step_s(count: int) -> float:
-        fresh()
-        for _ in range(3):
-            decoder.forward(ids[:count], 1)
-        started = time.perf_counter()
-        for _ in range(TOKENS // 2):
-            decoder.forward(ids[:count], 1)
-        return (time.perf_counter() - started) / (TOKENS // 2)
-
-    fresh()
-    fresh_s = min(_seconds(lambda: (decoder.truncate(0), decoder.forward(ids[:PROMPT], 1))) for _ in range(3))
-    persistent = {count: step_s(count) for count in decoder.step_sizes} if decoder.persistent else {}
-    decoder.persistent = False
-    graph = {count: step_s(count) for count in decoder.step_sizes}
-    best = min([times[1] for times in (persistent, graph) if times])
-    gigabytes = model.plan.n_bytes / 1e9
-    return Speed(
-        shape, kind.name, gigabytes, persistent, graph, 1 / best, gigabytes / best / limit_gb_s, PROMPT / fresh_s
+def _row(speed: Speed) -> str:
+    steps = " | ".join(
+        " ".join(f"{1000 * seconds:.2f}" for seconds in times.values()) or "none"
+        for times in (speed.persistent_s, speed.graph_s)
+    )
+    return (
+        f"{speed.shape:6}{speed.format:8}{speed.decode_tok_s:10.1f}{speed.share_of_reading:12.0%}"
+        f"{speed.read_gb_s:11.0f}{speed.prompt_tok_s:10.0f}   {steps}"
     )
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def main() -> int:
+def main(
+    arguments: Sequence[str] | None = None, *, open_device: Callable[[], Device] = open_gpu, extent: Extent = Extent(),
+    leave: Callable[[int], object] = os._exit,
+) -> int:  # fmt: skip
+    """The exit code. `leave` ends the process where something hangs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the results there")
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--formats", nargs="+", default=["Q8_0", "Q4_K"])
-    options = parser.parse_args()
-    started = time.perf_counter()
+    parser.add_argument("--shapes", nargs="+", choices=extent.shapes, default=list(extent.shapes))
+    parser.add_argument("--formats", nargs="+", choices=[kind.name for kind in FORMATS], default=["Q8_0", "Q4_K"])
+    options = parser.parse_args(arguments)
     try:
-        gpu: Any = open_gpu()
+        gpu = open_device()
     except CudaUnavailableError as error:
         print(error.message, file=sys.stderr)
         return 1
-    facts: dict[str, Any] = {"gpu": asdict(gpu.facts), "checks": {}, "speeds": []}
-    print(f"{gpu.facts.name}, {gpu.facts.architecture}, {gpu.facts.n_multiprocessors} multiprocessors")
-    for question, right in check(gpu):
-        facts["checks"][question] = right
-        print(f"{'right' if right else 'WRONG'}  {question}", flush=True)
-    wrong = [question for question, right in facts["checks"].items() if not right]
-    if not wrong:
-        facts["copy_gb_s"] = limit = copy_gb_s(gpu)
-        print(f"\ncopying: {limit:.0f} GB/s\n")
-        print(f"{'':14}{'tokens/s':>10}{'of copying':>12}{'prompt/s':>10}   ms a step: one launch | graph")
-        for shape in options.shapes:
-            for kind in options.formats:
-                if time.perf_counter() - started > LIMIT_S:
-                    print(f"{shape} {kind}: left out, the time is over")
-                    continue
-                speed = measure(gpu, shape, GGMLType[kind], limit)
-                facts["speeds"].append(asdict(speed))
-                steps = " | ".join(
-                    " ".join(f"{1000 * seconds:.2f}" for seconds in times.values())
-                    for times in (speed.persistent_s, speed.graph_s)
-                )
-                print(
-                    f"{shape:6}{kind:8}{speed.decode_tok_s:10.1f}{speed.share_of_copying:12.0%}"
-                    f"{speed.prompt_tok_s:10.0f}   {steps}",
-                    flush=True,
-                )
-    if options.json:
-        options.json.write_text(json.dumps(facts, indent=1))
-    for question in wrong:
-        print(f"WRONG: {question}", file=sys.stderr)
-    return 1 if wrong else 0
+    chosen = {shape: extent.shapes[shape] for shape in options.shapes}
+    return Run(gpu, dataclasses.replace(extent, shapes=chosen), options.json, leave).all(options.formats)
 
 
 if __name__ == "__main__":

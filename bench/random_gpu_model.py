@@ -1,8 +1,4 @@
-"""Models in the shapes of Qwen3 with weights that nobody trained, for measuring a GPU: no file, no download.
-
-What the engine reads of a file comes from one block of random bytes here, over and over, so an 8B model is made as fast
-as the card takes it. Bytes stay small enough for scales to be numbers and sums not to overflow.
-"""
+"""Models in the shapes of Qwen3 with weights that nobody trained, made on the GPU: no file, no download, no upload."""
 
 from __future__ import annotations
 
@@ -14,55 +10,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.cuda.decoder import CudaDecoder
-from app.engine.cuda.device import Device
-from app.engine.cuda.weights import plan_weights
+from app.engine.cuda.device import Buffer, Device
+from app.engine.cuda.weights import CudaWeights, DeviceMatrix, plan_weights
 from app.engine.formats import FORMATS, GGMLType
 from app.engine.gguf_header import TensorInfo
 from app.engine.spec import ModelSpec
+from bench.random_rows import RandomRows, block, sample_rows
 
-VOCABULARY = 151_936
-SHAPES: Mapping[str, tuple[int, int, int, int, int, bool]] = MappingProxyType(
-    {  # layers, d_model, d_ff, heads, KV heads, tied head; heads of 128
-        "0.6b": (28, 1024, 3072, 16, 8, True),
-        "1.7b": (28, 2048, 6144, 16, 8, True),
-        "4b": (36, 2560, 9728, 32, 8, True),
-        "8b": (36, 4096, 12288, 32, 8, False),
+SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "0.6b": {"n_layers": 28, "d_model": 1024, "d_ff": 3072, "n_heads": 16, "tied_head": True},
+        "1.7b": {"n_layers": 28, "d_model": 2048, "d_ff": 6144, "n_heads": 16, "tied_head": True},
+        "4b": {"n_layers": 36, "d_model": 2560, "d_ff": 9728, "n_heads": 32, "tied_head": True},
+        "8b": {"n_layers": 36, "d_model": 4096, "d_ff": 12288, "n_heads": 32, "tied_head": False},
     }
 )
-_BLOCK_BYTES = 96 << 20
+_QWEN3: Mapping[str, Any] = MappingProxyType(
+    {
+        "architecture": "qwen3", "n_kv_heads": 8, "head_dim": 128, "vocab_size": 151_936, "context_length": 40_960,
+        "norm_eps": 1e-6, "rope_theta": 1e6, "rope_style": "halves", "rope_scale": 1.0, "rope_factors": False,
+        "qk_norm": True, "qkv_bias": False,
+    }
+)  # fmt: skip
 
 
 class RandomFile:
-    """As an open GGUF file, for the engine: tensors by name, and their bytes."""
+    """As an open GGUF file, for the engine: all tensors by name, and what it reads on the CPU: norms and embeddings."""
 
     def __init__(self, spec: ModelSpec, kind: GGMLType) -> None:
         self.tensors = {name: _tensor(name, shape, kind) for name, shape in spec.tensor_shapes().items()}
-        rng = np.random.default_rng(0)
-        self._bytes = rng.integers(0, 32, _BLOCK_BYTES, np.uint8)
+        row = sample_rows(block(kind, 1.0), spec.d_model // FORMATS[kind].block, np.random.default_rng(0))
+        self._row = row.reshape(-1)  # every token's
         self._ones = np.ones(max(spec.d_model, spec.d_ff), np.float32).view(np.uint8)
 
     def read(self, name: str, first: int = 0, n_bytes: int | None = None) -> NDArray[np.uint8]:
-        count = self.tensors[name].n_bytes - first if n_bytes is None else n_bytes
-        source = self._ones if len(self.tensors[name].shape) == 1 else self._bytes
-        return source[:count]
+        del first
+        source = self._ones if len(self.tensors[name].shape) == 1 else self._row
+        return source[: self.tensors[name].n_bytes if n_bytes is None else n_bytes]
+
+
+class RandomWeights(CudaWeights):
+    """Made where they are used; packed there as those of a file are."""
+
+    _rows: RandomRows | None = None
+
+    def _bring(self, matrix: DeviceMatrix, first: int, count: int, staging: Buffer) -> None:
+        del first
+        self._rows = self._rows or RandomRows(self._device)
+        self._rows.make(staging, matrix.packed_kind, matrix.columns, count)
 
 
 class RandomModel:
-    """A model of one shape, with all matrices in one format."""
+    """A model of one shape, with all matrices in one format. `shape` is that of a `ModelSpec`, or the part of it that
+    differs from Qwen3's."""
 
-    def __init__(self, shape: str, kind: GGMLType) -> None:
-        layers, d_model, d_ff, heads, kv_heads, tied = SHAPES[shape]
-        self.spec = ModelSpec(
-            architecture="qwen3", name=f"random {shape}", n_layers=layers, d_model=d_model, d_ff=d_ff, n_heads=heads,
-            n_kv_heads=kv_heads, head_dim=128, vocab_size=VOCABULARY, context_length=40_960, norm_eps=1e-6,
-            rope_theta=1e6, rope_style="halves", rope_scale=1.0, rope_factors=False, qk_norm=True, qkv_bias=False,
-            tied_head=tied,
-        )  # fmt: skip
+    def __init__(self, shape: Mapping[str, Any], kind: GGMLType) -> None:
+        self.spec = ModelSpec(**{**_QWEN3, "name": "random", **shape})
         self._file: Any = RandomFile(self.spec, kind)
         self.plan = plan_weights(self._file, self.spec)
 
     def decoder(self, device: Device, **options: Any) -> CudaDecoder:
-        return CudaDecoder(self._file, self.spec, self.plan, device, kv="f16", **options)
+        """Raises MemoryError."""
+        return CudaDecoder(
+            self._file, self.spec, self.plan, device, kv="f16", weights=RandomWeights, **options
+        )  # fmt: skip
 
 
 def _tensor(name: str, shape: tuple[int, ...], kind: GGMLType) -> TensorInfo:

@@ -80,13 +80,14 @@ class CudaDecoder:
     def __init__(
         self, gguf: GGUFFile, spec: ModelSpec, plan: WeightPlan, device: Device, *, n_ctx: int, kv: str,
         warps: int = 16, persistent: bool = True, step_sizes: Iterable[int] = STEP_SIZES,
-        on_progress: OnProgress = lambda done, total: None,
+        on_progress: OnProgress = lambda done, total: None, weights: type[CudaWeights] = CudaWeights,
     ) -> None:  # fmt: skip
         """Compile the kernels, bring the weights up, and make room for a step.
 
         warps        of a block of threads
         persistent   one cooperative launch a step, where the device can do that, in place of one a phase
         step_sizes   tokens of a step, of which those are compiled for which a block has enough shared memory
+        weights      what brings them up: from the file, unless a benchmark makes them
         Raises MemoryError.
         """
         self.spec, self.n_ctx = spec, n_ctx
@@ -97,7 +98,7 @@ class CudaDecoder:
         if not self._largest:
             raise MemoryError(f"{device.facts.name} has too little shared memory for rows of {plan.longest_row:,}")
         self.program: Program = device.compile(constants(spec, plan, kv, warps, self._shared))
-        self.weights = CudaWeights(gguf, spec, plan, device, self.program, on_progress)
+        self.weights = weights(gguf, spec, plan, device, self.program, on_progress)
         self.cache = CudaKVCache(spec, kv, n_ctx, device)
         self._rope_factors = read_vector(gguf, "rope_freqs.weight") if spec.rope_factors else None
         self._interrupt = threading.Event()

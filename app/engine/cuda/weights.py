@@ -51,6 +51,11 @@ class DeviceMatrix:
         return -(-self.rows // LANES)
 
     @property
+    def packed_row_bytes(self) -> int:
+        """Bytes of a row as it comes to be packed."""
+        return self.columns // FORMATS[self.packed_kind].block * FORMATS[self.packed_kind].n_bytes
+
+    @property
     def group_bytes(self) -> int:
         """Bytes of 32 rows. The last segment of a row has its head whole and only the blocks that there are."""
         n_blocks = self.columns // BLOCK
@@ -113,8 +118,7 @@ def staging_bytes(gguf: GGUFFile, plan: WeightPlan) -> int:
 
 def _piece_bytes(gguf: GGUFFile, matrix: DeviceMatrix) -> int:
     rows = min(piece_rows(gguf, matrix), matrix.rows)
-    packed_row = matrix.columns // FORMATS[matrix.packed_kind].block * FORMATS[matrix.packed_kind].n_bytes
-    return rows * max(packed_row, gguf.tensors[matrix.name].n_bytes // matrix.rows)
+    return rows * max(matrix.packed_row_bytes, gguf.tensors[matrix.name].n_bytes // matrix.rows)
 
 
 class CudaWeights:
@@ -151,23 +155,28 @@ class CudaWeights:
             step = piece_rows(self._gguf, matrix)
             for first in range(0, matrix.rows, step):
                 count = min(step, matrix.rows - first)
-                rows = self._gguf.read(matrix.name, first * row, count * row).reshape(count, row)
-                self._pack(matrix, first, rows, staging)
-                done += rows.nbytes
+                self._bring(matrix, first, count, staging)
+                self._pack(matrix, first, count, staging)
+                done += count * row
                 report(done, total)
 
-    def _pack(self, matrix: DeviceMatrix, first: int, rows: NDArray[np.uint8], staging: Buffer) -> None:
+    def _bring(self, matrix: DeviceMatrix, first: int, count: int, staging: Buffer) -> None:
+        """Rows of the file to the beginning of `staging`, in the format in which they are packed."""
+        row = self._gguf.tensors[matrix.name].n_bytes // matrix.rows
+        rows = self._gguf.read(matrix.name, first * row, count * row).reshape(count, row)
         if matrix.packed_kind != matrix.kind:
-            rows = quantise_q4_0(dequantise(rows, matrix.kind, matrix.columns)).reshape(len(rows), -1)
+            rows = quantise_q4_0(dequantise(rows, matrix.kind, matrix.columns)).reshape(count, -1)
         self._device.write(staging, rows)
+
+    def _pack(self, matrix: DeviceMatrix, first: int, count: int, staging: Buffer) -> None:
         offset = matrix.offset + first // LANES * matrix.group_bytes
         n_blocks = matrix.columns // BLOCK
-        grid = min(PACK_BLOCKS, -(-len(rows) * n_blocks // PACK_THREADS))
+        grid = min(PACK_BLOCKS, -(-count * n_blocks // PACK_THREADS))
         self._program.launch(
             "pack_rows", (grid,), PACK_THREADS,
             (
-                staging, self.block, np.int64(offset), np.int32(matrix.packed_kind), np.int32(len(rows)),
-                np.int32(rows.shape[1]), np.int32(n_blocks), np.int32(matrix.paired_head),
+                staging, self.block, np.int64(offset), np.int32(matrix.packed_kind), np.int32(count),
+                np.int32(matrix.packed_row_bytes), np.int32(n_blocks), np.int32(matrix.paired_head),
                 np.int64(matrix.group_bytes),
             ),
         )  # fmt: skip
