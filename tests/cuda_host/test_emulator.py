@@ -9,6 +9,7 @@ import pytest
 
 from tests.cuda_host.build import BUILDS
 from tests.cuda_host.emulator import SCHEDULES, Emulator, Module
+from tests.cuda_host.finding import Finding
 
 VALUES = Path(__file__).parent / "values.cu"
 
@@ -93,3 +94,110 @@ def test_tensor_core_product(build: str) -> None:
     words = [device.upload(matrix.view(np.uint32), name) for matrix, name in ((a, "a"), (b, "b"))]
     module.launch("tensor_product", (1,), (32,), [*words, d])
     assert np.array_equal(device.read(d).reshape(16, 8), a.astype(int) @ b.astype(int).T)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_matrix_loads_and_copies_that_are_filled_with_zeros(build: str) -> None:
+    device, module = loaded(build)
+    rows = np.arange(32 * 8, dtype=np.uint16).reshape(4, 8, 8)
+    out, filled = device.allocate(4 * 32 * 4, "out", np.uint32), device.allocate(32 * 16, "filled", np.uint32)
+    module.launch("matrices", (1,), (32,), [device.upload(rows.view(np.uint32), "rows"), out, filled])
+    assert np.array_equal(device.read(out).view(np.uint16).reshape(4, 8, 8), rows)  # lane 4 r + c: pair c of row r
+    words = np.zeros((32, 4), np.uint32)
+    words[:, 0] = rows.view(np.uint32).reshape(32, 4)[:, 0]
+    assert np.array_equal(device.read(filled).reshape(32, 4), words)
+
+
+def test_atomics() -> None:
+    device, module = loaded("race")
+    olds = np.array([0, 5, 7, 9, 0xFFFFFFFF, 0x80000000, 100, 7], np.uint32)
+    values = np.array([3, 5, 7, 4, 1, 0x7FFFFFFF, 0xF0, 0], np.uint32)
+    words, before = device.upload(np.tile(olds, 10), "words"), device.allocate(10 * 8 * 4, "olds", np.uint32)
+    module.launch("atomics", (1,), (1,), [words, device.upload(values, "values"), before, np.int32(8)])
+    assert np.array_equal(device.read(before), np.tile(olds, 10))
+    expected = [
+        olds + values, olds - values, np.maximum(olds, values), np.minimum(olds, values), olds & values, olds | values,
+        olds ^ values, np.where(olds >= values, 0, olds + 1), np.where((olds == 0) | (olds > values), values, olds - 1),
+        np.where(olds == 7, values, olds),
+    ]  # fmt: skip
+    assert np.array_equal(device.read(words).reshape(10, 8), np.stack(expected).astype(np.uint32))
+
+
+def bits(x: int) -> str:
+    return f"{x:032b}"
+
+
+def bytes_chosen(x: int, y: int) -> int:
+    """Each of four selectors in x ^ y names one of eight bytes, or its sign eight times."""
+    eight, result = (y << 32 | x).to_bytes(8, "little"), 0
+    for i in range(4):
+        selector = (x ^ y) >> 4 * i & 15
+        byte = eight[selector & 7]
+        result |= ((255 if byte & 128 else 0) if selector & 8 else byte) << 8 * i
+    return result
+
+
+def test_integers() -> None:
+    device, module = loaded("undefined")
+    a, b = np.random.default_rng(4).integers(0, 1 << 32, (2, 64), dtype=np.uint32)
+    a[:4], b[:4] = (0, 1, 0x80000000, 0xFFFFFFFF), (0xFFFFFFFF, 32, 0x80000000, 31)
+    out = device.allocate(12 * 64 * 4, "out", np.uint32)
+    module.launch("integers", (1,), (64,), [device.upload(a, "a"), device.upload(b, "b"), out])
+    quads = a.view(np.uint8).reshape(-1, 4), b.view(np.uint8).reshape(-1, 4)
+    both, shift = b.astype(object) << 32 | a.astype(object), b.astype(object) % 32
+    signed = a.view(np.int32).astype(object), b.view(np.int32).astype(object)
+    expected = [
+        (quads[0] + quads[1]).view(np.uint32)[:, 0],
+        (quads[0] - quads[1]).view(np.uint32)[:, 0],
+        (both << shift >> 32) % (1 << 32),
+        (both >> shift) % (1 << 32),
+        (signed[0] * signed[1] >> 32) % (1 << 32),
+        a.astype(object) * b.astype(object) >> 32,
+        [int(bits(x)[::-1], 2) for x in a.tolist()],
+        [bits(x).count("1") for x in a.tolist()],
+        [32 - x.bit_length() for x in a.tolist()],
+        [bits(x)[::-1].find("1") + 1 for x in a.tolist()],
+        [bytes_chosen(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)],
+        (quads[0].astype(np.uint32) * quads[1]).sum(axis=1) + 5,
+    ]
+    got = device.read(out).reshape(12, 64)
+    for row, wanted in enumerate(expected):
+        assert got[row].tolist() == [int(x) for x in wanted], row
+
+
+def test_whole_numbers_of_floats() -> None:
+    device, module = loaded("undefined")
+    x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.7, 2.7, 1e10, -1e10, 3e9, np.inf, -np.inf, np.nan], np.float32)
+    out = device.allocate(6 * len(x) * 4, "out", np.int32)
+    module.launch("whole_numbers", (1,), (len(x),), [device.upload(x, "x"), out])
+    rounded = [np.rint(x), np.trunc(x), np.floor(x), np.ceil(x)]
+    with np.errstate(invalid="ignore"):
+        signed = [np.clip(np.nan_to_num(y, nan=0.0).astype(np.float64), -(2**31), 2**31 - 1) for y in rounded]
+        unsigned = [np.clip(np.nan_to_num(y, nan=0.0).astype(np.float64), 0, 2**32 - 1) for y in rounded[:2]]
+    got = device.read(out).reshape(6, -1)
+    assert np.array_equal(got[:4], np.stack(signed).astype(np.int64))
+    assert np.array_equal(got[4:].view(np.uint32), np.stack(unsigned).astype(np.int64))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_shared_memory_of_every_block_begins_without_a_value(schedule: str) -> None:
+    device, module = loaded("plain", schedule)
+    out = device.allocate(9 * 4, "out", np.float32)
+    module.launch("unset", (9,), (1,), [out])
+    assert np.isnan(device.read(out)).all()
+
+
+def test_what_the_host_has_not_written_has_no_value() -> None:
+    device, module = loaded("race")
+    words, out = device.allocate(64, "words", np.uint32), device.allocate(64, "out", np.uint32)
+    device.write(words, np.arange(8, dtype=np.uint32))
+    module.launch("copy_words", (1,), (8,), [words, out])
+    assert device.read(out)[:8].tolist() == list(range(8))
+    with pytest.raises(Finding, match="byte 32 of the 64-byte buffer 'words', which has no value"):
+        module.launch("copy_words", (1,), (9,), [words, out])
+
+
+def test_a_launch_that_never_ends() -> None:
+    device = Emulator("plain", "warp", limit_s=0.2)
+    with pytest.raises(Finding, match=r"deadlock .*the launch took more than 0\.2 s of processor time"):
+        device.module(VALUES).launch("for_ever", (1,), (2,), [device.upload(np.zeros(1, np.uint32), "words")])

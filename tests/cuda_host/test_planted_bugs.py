@@ -60,6 +60,11 @@ BUGS = [
     Bug("width_of_no_power_of_two", "undefined-behaviour"),
     Bug("tensor_core_in_half_a_warp", "missing-lane"),
     Bug("warp_waits_for_a_lane_that_polls", "deadlock"),
+    Bug("write_after_the_own_warp_met", "race", RACE),
+    Bug("a_reader_writes_what_others_read", "race", RACE),
+    Bug("tensor_core_after_a_lane_returned", "missing-lane"),
+    Bug("matrix_load_after_a_lane_returned", "missing-lane"),
+    Bug("matrix_load_before_the_barrier", "race uninitialised", RACE),
     # global_memory.cu
     Bug("one_too_many", "out-of-bounds"),
     Bug("one_too_many_inside_the_page", "out-of-bounds"),
@@ -78,6 +83,13 @@ BUGS = [
     Bug("every_thread_writes_the_same", "race", RACE),
     Bug("neighbour_read_while_written", "race uninitialised", RACE),
     Bug("read_only_load_of_what_was_written", "read-only-load", RACE),
+    Bug("read_only_load_of_what_an_atomic_wrote", "read-only-load", RACE),
+    Bug("read_one_too_many_inside_the_page", "out-of-bounds", RACE),
+    Bug("write_before_the_start", "out-of-bounds"),
+    Bug("difference_that_overflows", "undefined-behaviour", UNDEFINED),
+    Bug("sum_that_overflows", "undefined-behaviour", UNDEFINED),
+    Bug("negation_that_overflows", "undefined-behaviour", UNDEFINED),
+    Bug("bool_that_holds_another_number", "undefined-behaviour", UNDEFINED),
     # shared_memory.cu
     Bug("slot_without_a_value", "uninitialised", RACE),
     Bug("past_a_static_array", "out-of-bounds", UNDEFINED),
@@ -86,6 +98,10 @@ BUGS = [
     Bug("floats_after_odd_bytes", "misaligned", UNDEFINED, shared_bytes=256),
     Bug("past_a_local_array", "out-of-bounds", UNDEFINED),
     Bug("too_many_local_variables", "stack-overflow"),
+    Bug("slot_of_a_later_block_without_a_value", "uninitialised", RACE, grid=4),
+    Bug("read_past_the_dynamic_array", "out-of-bounds", RACE, shared_bytes=256),
+    Bug("byte_of_a_word_that_another_writes", "race uninitialised", RACE),
+    Bug("word_of_bytes_that_others_write", "race uninitialised", RACE),
     # atomics.cu
     Bug("counter_without_an_atomic", "race", RACE),
     Bug("count_read_too_early", "race", RACE),
@@ -101,6 +117,11 @@ BUGS = [
     Bug("lock_without_order", "race", RACE, grid=4),
     Bug("locks_in_opposite_order", "deadlock", grid=4, cooperative=True),
     Bug("lock_that_is_kept", "deadlock", grid=4),
+    Bug("count_read_after_the_own_warp_met", "race", RACE),
+    Bug("counter_without_a_first_value", "uninitialised", RACE),
+    Bug("flag_in_a_volatile_word_without_a_fence", "race", RACE, grid=2, cooperative=True),
+    Bug("flag_stored_over_by_another_block", "race", RACE, grid=3, cooperative=True),
+    Bug("writer_waits_for_one_reader_of_two", "race", RACE, grid=3, cooperative=True),
     # grids.cu
     Bug("grid_barrier_without_leading_barrier", "race uninitialised", RACE, grid=4, cooperative=True),
     Bug("grid_barrier_without_trailing_barrier", "race uninitialised", RACE, grid=4, cooperative=True),
@@ -129,6 +150,7 @@ BUGS = [
     Bug("one_group_too_many_left", "async-copy", RACE),
     Bug("return_with_a_copy_under_way", "async-copy"),
     Bug("misaligned_copy", "misaligned"),
+    Bug("copy_of_more_bytes_than_its_size", "undefined-behaviour"),
 ]
 
 
@@ -184,6 +206,7 @@ def test_a_bug_is_found(bug: Bug) -> None:
             assert finding, f"{build} {schedule}: nothing"
             assert finding.kind in bug.kinds.split(), f"{build} {schedule}: {finding}"
             assert finding.kernel == f"{bug.name}_bug"
+            assert "the launch took more than" not in finding.text  # it was seen, and did not only take too long
             if finding.thread:  # else it was seen after the launch
                 assert finding.places, f"{build} {schedule}: {finding}"
                 line = marked_lines().get(bug.name, "")

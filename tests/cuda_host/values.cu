@@ -108,3 +108,89 @@ extern "C" __global__ void rounds(int* cells, unsigned* barrier, int count) {
     __syncthreads();
   }
 }
+
+// One thread, so that each atomic has one old value: words and olds are [10][n].
+extern "C" __global__ void atomics(unsigned* words, const unsigned* operands, unsigned* olds, int n) {
+  for (int i = 0; i < n; i++) {
+    const unsigned value = operands[i];
+    olds[0 * n + i] = atomicAdd(words + 0 * n + i, value);
+    olds[1 * n + i] = atomicSub(words + 1 * n + i, value);
+    olds[2 * n + i] = atomicMax(words + 2 * n + i, value);
+    olds[3 * n + i] = atomicMin(words + 3 * n + i, value);
+    olds[4 * n + i] = atomicAnd(words + 4 * n + i, value);
+    olds[5 * n + i] = atomicOr(words + 5 * n + i, value);
+    olds[6 * n + i] = atomicXor(words + 6 * n + i, value);
+    olds[7 * n + i] = atomicInc(words + 7 * n + i, value);
+    olds[8 * n + i] = atomicDec(words + 8 * n + i, value);
+    olds[9 * n + i] = atomicCAS(words + 9 * n + i, 7u, value);
+  }
+}
+
+extern "C" __global__ void integers(const unsigned* a, const unsigned* b, unsigned* out) {  // [12][threads]
+  const unsigned x = a[threadIdx.x], y = b[threadIdx.x], n = blockDim.x;
+  unsigned* at = out + threadIdx.x;
+  at[0 * n] = __vadd4(x, y);
+  at[1 * n] = __vsub4(x, y);
+  at[2 * n] = __funnelshift_l(x, y, y);
+  at[3 * n] = __funnelshift_r(x, y, y);
+  at[4 * n] = __mulhi((int)x, (int)y);
+  at[5 * n] = __umulhi(x, y);
+  at[6 * n] = __brev(x);
+  at[7 * n] = __popc(x);
+  at[8 * n] = __clz((int)x);
+  at[9 * n] = __ffs((int)x);
+  at[10 * n] = __byte_perm(x, y, x ^ y);
+  at[11 * n] = __dp4a(x, y, 5u);
+}
+
+extern "C" __global__ void whole_numbers(const float* x, int* out) {  // [6][threads]
+  const int n = blockDim.x;
+  int* at = out + threadIdx.x;
+  at[0 * n] = __float2int_rn(x[threadIdx.x]);
+  at[1 * n] = __float2int_rz(x[threadIdx.x]);
+  at[2 * n] = __float2int_rd(x[threadIdx.x]);
+  at[3 * n] = __float2int_ru(x[threadIdx.x]);
+  at[4 * n] = (int)__float2uint_rn(x[threadIdx.x]);
+  at[5 * n] = (int)__float2uint_rz(x[threadIdx.x]);
+}
+
+// Four matrices of 8 x 8 halves; and 16-byte copies of which only the first 4 bytes have a source.
+extern "C" __global__ void matrices(const unsigned* rows, unsigned* out, unsigned* filled) {
+  __shared__ __align__(16) unsigned tile[32 * 4];
+  cuda_host::cp_async<16>(tile + threadIdx.x * 4, rows + threadIdx.x * 4);
+  cuda_host::cp_async_commit();
+  cuda_host::cp_async_wait<0>();
+  __syncthreads();
+  unsigned registers[4];
+  cuda_host::ldmatrix<4>(registers, tile + threadIdx.x * 4);
+  for (int i = 0; i < 4; i++) out[i * 32 + threadIdx.x] = registers[i];
+  __syncthreads();
+  cuda_host::cp_async<16>(tile + threadIdx.x * 4, rows + threadIdx.x * 4, 4);
+  cuda_host::cp_async_commit();
+  cuda_host::cp_async_wait<0>();
+  for (int i = 0; i < 4; i++) filled[threadIdx.x * 4 + i] = tile[threadIdx.x * 4 + i];
+}
+
+extern "C" __global__ void unset(float* out) {  // what nobody wrote, and then something for the next block to find
+  __shared__ float value;
+  out[blockIdx.x] = value;
+  value = 1;
+}
+
+extern "C" __global__ void copy_words(const unsigned* from, unsigned* to) { to[threadIdx.x] = from[threadIdx.x]; }
+
+// Who comes when: each thread where it looks at memory, each warp where its lanes meet.
+extern "C" __global__ void looks(int* order, unsigned* next) {
+  for (int i = 0; i < 2; i++) order[atomicAdd(next, 1u)] = blockIdx.x;
+}
+extern "C" __global__ void stretches(int* order, unsigned* next) {
+  for (int i = 0; i < 2; i++) {
+    if (threadIdx.x % 32 == 0) order[(*next)++] = blockIdx.x * 2 + threadIdx.x / 32;
+    __syncwarp();
+  }
+}
+
+// Two threads that keep each other busy for ever.
+extern "C" __global__ void for_ever(unsigned* words) {
+  while (atomicAdd(words, 1u) != ~0u) {}
+}

@@ -68,3 +68,14 @@ __device__ void misaligned_copy(const float* in, float* out, unsigned*, int) {
   out[threadIdx.x] = 0;
 }
 PLANTED(misaligned_copy)
+
+template <bool mended>
+__device__ void copy_of_more_bytes_than_its_size(const float* in, float* out, unsigned*, int n) {
+  __shared__ __align__(16) float tile[64];
+  const int at = 4 * threadIdx.x, bytes = n / 32 * (mended ? 1 : 4);  // 8 or 32
+  if (threadIdx.x < 16) cuda_host::cp_async<16>(tile + at, in + at, bytes);  // here: copy_of_more_bytes_than_its_size
+  cuda_host::cp_async_commit();
+  cuda_host::cp_async_wait<0>();
+  out[threadIdx.x] = 0;
+}
+PLANTED(copy_of_more_bytes_than_its_size)

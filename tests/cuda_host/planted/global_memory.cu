@@ -147,3 +147,56 @@ __device__ void read_only_load_of_what_was_written(const float* in, float* out, 
   out[threadIdx.x] = value;
 }
 PLANTED(read_only_load_of_what_was_written)
+
+template <bool mended>
+__device__ void read_only_load_of_what_an_atomic_wrote(const float*, float* out, unsigned* words, int) {
+  if (threadIdx.x == 0) atomicAdd(words + 1, 1u);
+  __syncthreads();
+  out[threadIdx.x] = mended ? words[1] : __ldg(words + 1);  // here: read_only_load_of_what_an_atomic_wrote
+}
+PLANTED(read_only_load_of_what_an_atomic_wrote)
+
+template <bool mended>
+__device__ void read_one_too_many_inside_the_page(const float*, float* out, unsigned* words, int) {
+  out[threadIdx.x] = words[mended ? 12 : 13];  // here: read_one_too_many_inside_the_page
+}
+PLANTED(read_one_too_many_inside_the_page)
+
+template <bool mended>
+__device__ void write_before_the_start(const float* in, float* out, unsigned* words, int n) {
+  const int first = n / 256 - 2;  // -1
+  if (threadIdx.x == 0) words[mended ? 0 : first] = unsigned(in[0]);  // here: write_before_the_start
+}
+PLANTED(write_before_the_start)
+
+template <bool mended>
+__device__ void difference_that_overflows(const float* in, float* out, unsigned*, int n) {
+  using Number = std::conditional_t<mended, long long, int>;
+  const Number least = Number(n) * -8388608, below = least - 1;  // here: difference_that_overflows
+  out[threadIdx.x] = in[threadIdx.x] + float(below);
+}
+PLANTED(difference_that_overflows)
+
+template <bool mended>
+__device__ void sum_that_overflows(const float* in, float* out, unsigned*, int n) {
+  using Number = std::conditional_t<mended, long long, int>;
+  const Number most = Number(n - 1) << 23 | 8388607, above = most + n;  // here: sum_that_overflows
+  out[threadIdx.x] = in[threadIdx.x] + float(above);
+}
+PLANTED(sum_that_overflows)
+
+template <bool mended>
+__device__ void negation_that_overflows(const float* in, float* out, unsigned*, int n) {
+  const int least = n * -8388608;
+  out[threadIdx.x] = in[threadIdx.x] + float(mended ? -(long long)least : -least);  // here: negation_that_overflows
+}
+PLANTED(negation_that_overflows)
+
+template <bool mended>
+__device__ void bool_that_holds_another_number(const float* in, float* out, unsigned* words, int) {
+  if (threadIdx.x == 0) words[3] = mended ? 1 : 5;
+  __syncthreads();
+  const bool flag = *reinterpret_cast<const bool*>(words + 3);  // here: bool_that_holds_another_number
+  out[threadIdx.x] = flag ? in[0] : 0;
+}
+PLANTED(bool_that_holds_another_number)

@@ -72,3 +72,41 @@ __device__ void too_many_local_variables(const float* in, float* out, unsigned*,
   out[threadIdx.x] = descend(in, mended ? 10 : 100000);
 }
 PLANTED(too_many_local_variables)
+
+// Only the last block forgets its value: what a block before it wrote at the same address is not its own.
+template <bool mended>
+__device__ void slot_of_a_later_block_without_a_value(const float* in, float* out, unsigned*, int) {
+  __shared__ float factor;
+  if (threadIdx.x == 0 && (mended || blockIdx.x + 1 < gridDim.x)) factor = in[1];
+  __syncthreads();
+  out[global_index()] = factor;  // here: slot_of_a_later_block_without_a_value
+}
+PLANTED(slot_of_a_later_block_without_a_value)
+
+template <bool mended>
+__device__ void read_past_the_dynamic_array(const float* in, float* out, unsigned*, int) {  // it has 64 floats
+  float* tile = reinterpret_cast<float*>(smem);
+  tile[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[threadIdx.x + (mended && threadIdx.x == 63 ? 0 : 1)];  // here: read_past_the_dynamic_array
+}
+PLANTED(read_past_the_dynamic_array)
+
+template <bool mended>
+__device__ void byte_of_a_word_that_another_writes(const float* in, float* out, unsigned*, int) {
+  __shared__ float tile[64];
+  tile[threadIdx.x] = in[threadIdx.x];
+  if constexpr (mended) __syncthreads();
+  const int other = 4 * (63 - threadIdx.x);
+  out[threadIdx.x] = reinterpret_cast<unsigned char*>(tile)[other + 3];  // here: byte_of_a_word_that_another_writes
+}
+PLANTED(byte_of_a_word_that_another_writes)
+
+template <bool mended>
+__device__ void word_of_bytes_that_others_write(const float* in, float* out, unsigned*, int) {
+  __shared__ __align__(4) unsigned char bytes[64];
+  bytes[threadIdx.x] = (unsigned char)in[threadIdx.x];
+  if constexpr (mended) __syncthreads();
+  out[threadIdx.x] = reinterpret_cast<unsigned*>(bytes)[threadIdx.x / 4];  // here: word_of_bytes_that_others_write
+}
+PLANTED(word_of_bytes_that_others_write)

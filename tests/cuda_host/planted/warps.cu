@@ -92,3 +92,60 @@ __device__ void warp_waits_for_a_lane_that_polls(const float*, float* out, unsig
   out[threadIdx.x] = 1;
 }
 PLANTED(warp_waits_for_a_lane_that_polls)
+
+// What both warps have read, a thread of the second writes once its own warp has met.
+template <bool mended>
+__device__ void write_after_the_own_warp_met(const float* in, float* out, unsigned*, int) {
+  __shared__ float factor;
+  if (threadIdx.x == 0) factor = in[1];
+  __syncthreads();
+  out[threadIdx.x] = factor;
+  if constexpr (mended) __syncthreads();
+  else __syncwarp();
+  if (threadIdx.x == 40) factor = 2;  // here: write_after_the_own_warp_met
+}
+PLANTED(write_after_the_own_warp_met)
+
+template <bool mended>
+__device__ void a_reader_writes_what_others_read(const float* in, float* out, unsigned*, int) {
+  __shared__ float factor;
+  if (threadIdx.x == 0) factor = in[1];
+  __syncthreads();
+  out[threadIdx.x] = factor;
+  if constexpr (mended) __syncthreads();
+  if (threadIdx.x == 63) factor = 2;  // here: a_reader_writes_what_others_read
+}
+PLANTED(a_reader_writes_what_others_read)
+
+template <bool mended>
+__device__ void tensor_core_after_a_lane_returned(const float* in, float* out, unsigned*, int) {
+  if (!mended && lane_index() == 31) return;
+  int sums[4] = {};
+  const unsigned a[4] = {1, 2, 3, 4}, b[2] = {5, 6};
+  cuda_host::mma_m16n8k32_s8(sums, a, b);  // here: tensor_core_after_a_lane_returned
+  out[threadIdx.x] = in[0] + sums[0];
+}
+PLANTED(tensor_core_after_a_lane_returned)
+
+template <bool mended>
+__device__ void matrix_load_after_a_lane_returned(const float* in, float* out, unsigned*, int) {
+  __shared__ __align__(16) float tile[64];
+  tile[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  if (!mended && lane_index() == 31) return;
+  unsigned registers[1];
+  cuda_host::ldmatrix<1>(registers, tile + lane_index() % 8 * 4);  // here: matrix_load_after_a_lane_returned
+  out[threadIdx.x] = registers[0];
+}
+PLANTED(matrix_load_after_a_lane_returned)
+
+template <bool mended>
+__device__ void matrix_load_before_the_barrier(const float* in, float* out, unsigned*, int) {
+  __shared__ __align__(16) float tile[64];
+  tile[63 - threadIdx.x] = in[threadIdx.x];
+  if constexpr (mended) __syncthreads();
+  unsigned registers[1];
+  cuda_host::ldmatrix<1>(registers, tile + lane_index() % 8 * 4);  // here: matrix_load_before_the_barrier
+  out[threadIdx.x] = registers[0];
+}
+PLANTED(matrix_load_before_the_barrier)

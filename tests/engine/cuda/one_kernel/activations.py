@@ -10,7 +10,7 @@ from app.engine.cuda.layout import MATRIX, PREPARED_TOKENS, TILE_TOKENS
 from app.engine.formats import FORMATS, GGMLType
 from tests.engine.cuda.one_kernel.bare_kernels import EPS, N_HEADS, BareKernels, Result, normal
 from tests.engine.cuda.one_kernel.device_layouts import Activations, activations_in
-from tests.engine.cuda.one_kernel.mathematics import About, as_int8, exactly, rms_norm, silu_times
+from tests.engine.cuda.one_kernel.mathematics import LEAST, About, as_int8, exactly, rms_norm, silu_times
 
 
 def same_int8(name: str, got: Activations, wanted: About) -> Iterator[Result]:
@@ -24,6 +24,8 @@ def same_int8(name: str, got: Activations, wanted: About) -> Iterator[Result]:
     halves = q.reshape(*q.shape[:2], 2, 16).sum(axis=-1)
     yield f"{name}: sums of halves", got.sums, exactly(halves)
     yield f"{name}: scaled sums", got.scaled_sums, exactly(halves.sum(axis=-1) * got.d).rounded()
+    small = got.q[:n][largest < LEAST].astype(np.float64)
+    yield f"{name}: blocks that count as zeros", small, exactly(np.zeros_like(small))
     yield f"{name}: tokens that are not there", got.values[n:], exactly(np.zeros_like(got.values[n:]))
 
 
