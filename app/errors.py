@@ -121,7 +121,9 @@ def printable(text: str, limit: int = 80) -> str:
 
     Anything that a file or a server supplied passes through here before it becomes part of a message.
     """
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
+    shown = text[: limit + 1]
+    if not shown.isprintable():
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 

@@ -31,7 +31,7 @@ SPLIT_NUMBER, SPLIT_COUNT, SPLIT_TENSORS = "split.no", "split.count", "split.ten
 
 
 class GGUFFile:
-    """An open GGUF file. Metadata arrays of strings are `Strings`, arrays of numbers are ndarrays.
+    """An open GGUF file. Metadata arrays of strings are `Strings` (or `Unread`), arrays of numbers are ndarrays.
 
     `paths` are its files: `path` alone, or the parts of a split model, `path` being the first; `size` is of them all.
     """
@@ -106,24 +106,24 @@ class GGUFFile:
         self.close()
 
 
-def read_gguf(path: str | os.PathLike[str], *, check_text: bool = True) -> GGUFFile:
+def read_gguf(path: str | os.PathLike[str], *, texts: bool = True) -> GGUFFile:
     """Open one GGUF file and read its header; no weight is touched.
 
-    check_text: as of `read_header`. ModelFileError where it cannot be opened, and as `read_header` for what is wrong
+    texts: as of `read_header`. ModelFileError where it cannot be opened, and as `read_header` for what is wrong
     with it.
     """
     path = Path(path)
-    descriptor, header = _open(path, check_text)
+    descriptor, header = _open(path, texts)
     return GGUFFile([path], [descriptor], header)
 
 
-def read_model(path: str | os.PathLike[str], *, check_text: bool = True) -> GGUFFile:
+def read_model(path: str | os.PathLike[str], *, texts: bool = True) -> GGUFFile:
     """As `read_gguf`, and if the file is a part of a split model, all its parts, which lie beside it, as one file.
 
     ModelFileError names a part that is missing or does not belong to the others.
     """
     path = Path(path)
-    descriptor, header = _open(path, check_text)
+    descriptor, header = _open(path, texts)
     count = header.metadata.get(SPLIT_COUNT, 1)
     if not isinstance(count, int) or count <= 1:
         return GGUFFile([path], [descriptor], header)
@@ -133,7 +133,7 @@ def read_model(path: str | os.PathLike[str], *, check_text: bool = True) -> GGUF
     headers: list[Header] = []
     try:
         for part in paths:
-            descriptor, header = _open(part, check_text)
+            descriptor, header = _open(part, texts)
             descriptors.append(descriptor)
             headers.append(header)
         return GGUFFile(paths, descriptors, _joined(paths, headers))
@@ -143,13 +143,13 @@ def read_model(path: str | os.PathLike[str], *, check_text: bool = True) -> GGUF
         raise
 
 
-def _open(path: Path, check_text: bool) -> tuple[int, Header]:
+def _open(path: Path, texts: bool) -> tuple[int, Header]:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
             raise ModelFileError(f"{shown_name(path)} is not a file", "give the path of a .gguf file")
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            return descriptor, read_header(path, descriptor, check_text=check_text)
+            return descriptor, read_header(path, descriptor, texts=texts)
         except BaseException:
             os.close(descriptor)
             raise

@@ -7,7 +7,8 @@ each would take most of the time in which a small model starts, and more memory 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, Self, overload
 
 import numpy as np
@@ -62,45 +63,67 @@ class Strings(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]  # as a list: compared by what it holds
 
 
+@dataclass(frozen=True)
+class Unread:
+    """An array of strings that was passed over: that there are `count` of them is all that is known."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
 def locate(header: Bytes, position: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the texts of `count` strings, each after its length, begin and end in `header` from `position` on.
 
     Fewer where the next one does not fit: then its length or its text would pass the end of `header`.
     """
-    begins: list[NDArray[np.int64]] = []
-    ends: list[NDArray[np.int64]] = []
-    found = 0
-    while found < count and position + LENGTH_BYTES <= len(header):
-        window = header[position : position + WINDOW]
-        heads, lengths = _chained(window)
-        first = (position + LENGTH_BYTES + heads)[: count - found]
-        last = first + lengths[: count - found]
-        fitting = int(np.searchsorted(last, len(header), side="right"))
-        begins.append(first[:fitting])
-        ends.append(last[:fitting])
-        found += fitting
-        if fitting < len(last):
-            break
-        position = int(last[-1])
     nothing = np.empty(0, np.int64)
-    return np.concatenate([nothing, *begins]), np.concatenate([nothing, *ends])
+    found = [(nothing, nothing), *_stretches(header, position, count)]
+    return np.concatenate([begins for begins, _ in found]), np.concatenate([ends for _, ends in found])
+
+
+def pass_over(header: Bytes, position: int, count: int) -> tuple[int, int]:
+    """(how many of `count` strings fit, where the last of them ends), as `locate` finds them, without its memory."""
+    found = 0
+    for _, ends in _stretches(header, position, count):
+        if len(ends):
+            found, position = found + len(ends), int(ends[-1])
+    return found, position
+
+
+def _stretches(header: Bytes, position: int, count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """What `locate` finds, window by window."""
+    while count and position + LENGTH_BYTES <= len(header):
+        heads, lengths = _chained(header[position : position + WINDOW])
+        begins = (position + LENGTH_BYTES + heads)[:count]
+        ends = begins + lengths[:count]
+        fitting = int(np.searchsorted(ends, len(header), side="right"))
+        yield begins[:fitting], ends[:fitting]
+        if fitting < len(ends):
+            return
+        count -= fitting
+        position = int(ends[-1])
 
 
 def _chained(window: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the length fields that follow each other from the start of `window`, and the lengths.
 
-    Lengths under 256 have seven zero bytes, which are rare elsewhere: all places with them are found at once, and are
-    believed as far as each leads exactly to the next. From there on the fields are read one by one.
+    Lengths under 256 have seven zero bytes, which are rare elsewhere, and in any seven lie four that are one word: all
+    words of zero are found at once. What they make lengths is believed as far as each leads exactly to the next. From
+    there on the fields are read one by one.
     """
-    octets = np.frombuffer(window, np.uint8)
-    zero = octets == 0
-    two = zero[:-1] & zero[1:]
-    four = two[:-2] & two[2:]
-    seven = four[:-3] & four[3:]
-    heads = np.flatnonzero(seven[1:])
-    lengths = octets[heads].astype(np.int64)
+    words = np.frombuffer(window, "<u4", len(window) // 4)
+    zero = np.flatnonzero(words[1:-1] == 0) + 1
+    before, after = words[zero - 1], words[zero + 1]
+    n_before = (before < 1 << 24).view(np.uint8) + (before < 1 << 16) + (before < 1 << 8)  # zeros right before the word
+    shift = 24 - 8 * n_before
+    is_field = after << (8 + 8 * n_before.astype(np.uint32)) == 0
+    heads = 4 * zero - 1 - n_before
+    lengths = (before >> shift).astype(np.int64)
     ends = heads + LENGTH_BYTES + lengths
-    broken = np.flatnonzero(ends[:-1] != heads[1:])
+    follows = is_field[1:] & (ends[:-1] == heads[1:])
+    broken = np.flatnonzero(~follows)
     n_good = 0 if not heads.size or heads[0] else int(broken[0]) + 1 if broken.size else heads.size
     position = int(ends[n_good - 1]) if n_good else 0
     more_heads, more_lengths, limit = [], [], len(window) - LENGTH_BYTES

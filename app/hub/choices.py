@@ -1,6 +1,6 @@
 """The models that a person can choose from, as rows: those on this disk, the catalogue, and where others come from.
 
-Rows are made from names and sizes at once; what stands in a file's header, some hundredths of a second to read where
+Rows are made from names and sizes at once; what stands in a file's header, some thousandths of a second to read where
 the vocabulary is large, is added by `completed`. Text in a row is as the file has it: escape it before showing it.
 """
 

@@ -35,7 +35,7 @@ def describe(path: Path, kv: str = "f16") -> dict[str, Any]:
 
 def outline(path: Path, kv: str = "f16") -> dict[str, Any]:
     """What a list tells of the file at `path`, as of `describe`; a large vocabulary is skipped, not looked through."""
-    with read_model(path, check_text=False) as gguf:
+    with read_model(path, texts=False) as gguf:
         return _outline(gguf, kv)
 
 

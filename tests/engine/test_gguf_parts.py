@@ -11,6 +11,7 @@ import pytest
 from app.engine.gguf import read_gguf, read_model
 from app.engine.part_names import PartName
 from app.engine.spec import ModelSpec
+from app.engine.strings import Unread
 from app.errors import ModelFileError, UnsupportedModelError
 from tests.gguf_files import MERGES, Model, make_model, split_model
 
@@ -116,6 +117,19 @@ def test_a_list_does_not_need_its_strings_to_be_text(tmp_path: Path) -> None:
     path.write_bytes(model.to_bytes().replace("Ġ w".encode(), b"\xff\xff w"))
     with pytest.raises(ModelFileError, match="not valid UTF-8"):
         read_gguf(path)
-    with read_gguf(path, check_text=False) as file:
-        assert len(file.metadata["tokenizer.ggml.merges"]) == len(MERGES)
-        assert file.metadata["tokenizer.ggml.tokens"][65] == "A"
+    with read_gguf(path, texts=False) as file:
+        assert file.metadata["tokenizer.ggml.merges"] == Unread(len(MERGES))
+        assert file.metadata["general.architecture"] == "qwen3"
+
+
+def test_a_list_finds_a_header_that_is_cut_wherever_that_is(tmp_path: Path) -> None:
+    whole = make_model().to_bytes()
+    path = tmp_path / "m.gguf"
+    end = whole.index(b"token_embd.weight")
+    for length in range(24, end):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ModelFileError) as read:
+            read_gguf(path)
+        with pytest.raises(ModelFileError) as listed:
+            read_gguf(path, texts=False)
+        assert listed.value.message == read.value.message

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine import words
-from app.engine.strings import WINDOW, Strings, locate
+from app.engine.strings import WINDOW, Strings, locate, pass_over
 from app.engine.text_index import PRIME, TextIndex, joins
 from app.engine.vocabulary import Vocabulary, read_vocabulary
 from app.engine.words import LONG_WORD, Words
@@ -129,8 +129,30 @@ def test_strings_are_located_whatever_they_hold(texts: list[bytes]) -> None:
     begins, ends = locate(header, 3, len(texts))
     assert [header[begin:end] for begin, end in zip(begins, ends, strict=True)] == texts
 
+    assert pass_over(header, 3, len(texts)) == (len(texts), 3 + len(stored(texts)))
+
+
+@given(st.lists(st.text("\0\1a", max_size=12) | st.text("ab", max_size=300), max_size=60), st.integers(0, 30))
+def test_strings_that_look_like_lengths_are_located(texts: list[str], cut: int) -> None:
+    strings = [text.encode() for text in texts]
+    whole = stored(strings)
+    header = whole[: len(whole) - cut]
+    ends = [len(stored(strings[: n + 1])) for n in range(len(strings))]
+    fitting = [end for end in ends if end <= len(header)]
+    assert locate(header, 0, len(strings))[1].tolist() == fitting
+    assert pass_over(header, 0, len(strings)) == (len(fitting), fitting[-1] if fitting else 0)
+
+
+@pytest.mark.parametrize("octet", range(1, 8))
+@pytest.mark.parametrize("index", [0, 1, 2, 3, 4])
+def test_every_byte_of_a_length_counts(index: int, octet: int) -> None:
+    header = bytearray(stored([b"a" * 13] * 5))  # 21 bytes each, so that each lies at another place of its word
+    header[21 * index + octet] = 1
+    assert locate(bytes(header), 0, 5)[1].tolist() == [21 * n for n in range(1, index + 1)]
+
 
 @pytest.mark.parametrize("missing", [1, 2, 3, 9, 10])
 def test_strings_that_do_not_fit_are_left_out(missing: int) -> None:
     header = stored([b"abc", b"de", b"fg"])[:-missing]
     assert locate(header, 0, 3)[1].tolist() == [11, 21]
+    assert pass_over(header, 0, 3) == (2, 21)
