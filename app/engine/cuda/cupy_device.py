@@ -15,6 +15,7 @@ import numpy as np
 from cupy.cuda import driver, runtime
 
 from app.engine.cuda.device import Array, Buffer, DeviceFacts, Program
+from app.engine.cuda.find import does_not_start
 from app.engine.cuda.sources import MODEL, program_source
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
@@ -125,7 +126,10 @@ class CupyDevice:
         )
 
     def compile(self, constants: Mapping[str, int], main: Path = MODEL) -> Program:
-        return CupyProgram(main, constants, self.stream)
+        try:
+            return CupyProgram(main, constants, self.stream)
+        except RuntimeError as error:  # a kernel that does not compile is another
+            raise does_not_start(error) from error
 
     def record(self, launches: Callable[[], None]) -> Callable[[], None]:
         """A CUDA graph. Kernels must have been compiled and launched once before."""

@@ -9,7 +9,7 @@ import importlib.util
 import sys
 
 from app.engine.cuda.device import Device
-from app.errors import CudaUnavailableError
+from app.errors import CudaUnavailableError, printable
 
 OLDEST = (7, 5)  # compute capability: Turing has dp4a and int8 tensor cores
 INSTALL = "pip install 'qchat[cuda13]' (driver 580 or newer) or 'qchat[cuda12]'"
@@ -33,8 +33,14 @@ def open_gpu() -> Device:
             )
         return CupyDevice(0)
     except (ImportError, RuntimeError) as error:  # CuPy's own errors are RuntimeErrors
-        reason = " ".join(str(error).split())[:160]
-        raise CudaUnavailableError(f"CUDA does not start ({reason}): {INSTALL} fits CuPy to the driver") from error
+        raise does_not_start(error) from error
+
+
+def does_not_start(error: Exception) -> CudaUnavailableError:
+    """For an error of CuPy or CUDA that comes of what is installed: a driver that is too old, or NVRTC or its headers
+    missing."""
+    reason = printable(" ".join(str(error).split()), 160)
+    return CudaUnavailableError(f"CUDA does not start ({reason}): {INSTALL} fits CuPy to the driver")
 
 
 def _require_driver() -> None:
