@@ -71,8 +71,9 @@ def runtime_library() -> Path:
     )
 
 
-def module_library(source: Path, build: str, defines: Sequence[str] = (), include: Sequence[Path] = ()) -> Path:
-    """The kernels of `source` as a library that `emulator.Module` loads.
+@cache
+def module_library(source: Path, build: str, defines: tuple[str, ...] = (), include: tuple[Path, ...] = ()) -> Path:
+    """The kernels of `source` as a library that `emulator.Module` loads. It is looked at once in a process.
 
     Raises:
         CompileError: with the compiler's own words.

@@ -162,7 +162,7 @@ class Emulator:
 
     def module(self, source: Path, defines: Sequence[str] = (), include: Sequence[Path] = ()) -> Module:
         """The kernels of a .cu file, compiled."""
-        return Module(self, module_library(source, self.build, defines, include))
+        return Module(self, module_library(source, self.build, tuple(defines), tuple(include)))
 
     def is_live(self, buffer: Buffer) -> bool:
         return bool(_runtime().cuda_host_is_live(buffer.address, buffer.nbytes))

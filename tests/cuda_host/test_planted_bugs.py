@@ -119,6 +119,9 @@ BUGS = [
     Bug("lock_that_is_kept", "deadlock", grid=4),
     Bug("count_read_after_the_own_warp_met", "race", RACE),
     Bug("counter_without_a_first_value", "uninitialised", RACE),
+    # flags.cu
+    Bug("count_read_after_a_relaxed_flag", "race", RACE, grid=2, cooperative=True),
+    Bug("atomic_on_a_word_that_was_read", "race", RACE, grid=2, cooperative=True),
     Bug("flag_in_a_volatile_word_without_a_fence", "race", RACE, grid=2, cooperative=True),
     Bug("flag_stored_over_by_another_block", "race", RACE, grid=3, cooperative=True),
     Bug("writer_waits_for_one_reader_of_two", "race", RACE, grid=3, cooperative=True),

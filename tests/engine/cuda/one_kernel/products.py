@@ -124,7 +124,7 @@ def side_by_side(parts: list[About]) -> About:
 
 def products_of_all_phases_of_a_chunk(k: BareKernels) -> Iterator[Result]:
     """Several matrices side by side, with int8 rows and float rows at a time; rows that are stored, and added."""
-    tokens, columns = 5, 512
+    tokens, columns = 5, 256
     x, x8 = given(tokens, columns, TILE_TOKENS)
     floats = normal(5, TILE_TOKENS, columns)
     memory = k.put(np.concatenate((activation_memory(x), floats.reshape(-1).view(np.uint8))))
