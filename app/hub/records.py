@@ -29,7 +29,7 @@ def remember(models_dir: Path, file_name: str, record: Record) -> None:
     """Keep `record` of a file that is about to get its name. Raises OSError."""
     path = _path(models_dir, file_name)
     private_dir(path.parent)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft = path.with_name(f"{path.name}.new")
     with open(draft, "w", encoding="utf-8", opener=_private) as file:
         json.dump(asdict(record), file)
     draft.replace(path)

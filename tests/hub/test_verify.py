@@ -85,7 +85,13 @@ def test_a_fetched_file_is_compared_with_its_record(library: Library) -> None:
     assert recall(library.models_dir, "m.gguf") is None, "a record does not outlive its file"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"source": 1, "sha256": "x"}', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", "\x00", f'{{"source": 1, "sha256": "{"0" * 64}"}}', '{"source": "s", "sha256": "0"}',
+        f'{{"source": "s", "sha256": {[0] * 64}}}',
+    ],
+)  # fmt: skip
 def test_a_damaged_record_is_none(library: Library, text: str) -> None:
     remember(library.models_dir, "m.gguf", Record("s", "0" * 64))
     (library.models_dir / FOLDER / "m.gguf.json").write_text(text)

@@ -7,7 +7,6 @@ Proxies and certificates are httpx's own: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,7 +40,9 @@ class Address:
     def host(self) -> str:
         """The server, for a person, and that it is not the usual one."""
         mirror = " (HF_ENDPOINT)" if self.repo and endpoint() != DEFAULT_ENDPOINT else ""
-        return printable(urlsplit(self.url).netloc) + mirror
+        return (
+            printable(urlsplit(self.url).netloc or self.url.partition("/")[0]) + mirror
+        )  # HF_ENDPOINT without http://
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ def _transport_failure(host: str, error: httpx.TransportError) -> Failure:
     reason = printable(str(error) or type(error).__name__, 160)
     if isinstance(error, httpx.UnsupportedProtocol):
         return Failure(DownloadError(f"{host}: {reason}", "write http:// or https://"), lasting=True)
-    if "CERTIFICATE_VERIFY_FAILED" in str(error) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return Failure(
             NetworkError(
                 f"the certificate of {host} is not trusted: {reason}",

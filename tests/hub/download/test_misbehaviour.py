@@ -197,6 +197,17 @@ def chunked(body: bytes, *, whole: bool = True) -> Script:
     return script
 
 
+def slice_in_chunks(body: bytes) -> Script:
+    """A range that nobody asked for, of which only a header tells."""
+
+    def script(request: Request) -> None:
+        stop = len(body) - 5000
+        request.head(200, Transfer_Encoding="chunked", Content_Range=f"bytes 0-{stop - 1}/{len(body)}")
+        request.send(f"{stop:x}\r\n".encode() + body[:stop] + b"\r\n0\r\n\r\n")
+
+    return script
+
+
 def until_it_closes(body: bytes) -> Script:
     """HTTP/1.0 as it was: neither length nor chunks."""
 
@@ -292,6 +303,13 @@ CASES = {
     "until it closes": Case(until_it_closes),
     "a hostile name in a header": Case(names_itself),
     # what ends with a message
+    "206 where all was asked for": Case(
+        lambda b: lambda r: serve_whole(b)(r) if r.range else all_as_range(r, b), 1, ("sends a part of the file where",)
+    ),
+    "206 without its place where all was asked for": Case(
+        lambda b: lambda r: serve_whole(b)(r) if r.range else r.answer(206, b, ETag=tag(b)), 1, ("sends a part of the",)
+    ),
+    "a slice where all was asked for": Case(slice_in_chunks, 1, ("sends a part of the file where all of it was",)),
     "401": Case(refuses(401), 1, ("answered 401", "no such repository, or not a public one", "HF_TOKEN"), requests=1),
     "403": Case(refuses(403), 1, ("answered 403", "accept the licence at http", "/o/r"), requests=1),
     "404": Case(refuses(404), 1, ("answered 404", "no such file in o/r"), requests=1),
@@ -311,6 +329,8 @@ CASES = {
     "a circle of redirects": Case(redirects(PATH), 1, ("redirects in a circle",), requests=11),
     "a redirect to nowhere": Case(lambda _b: lambda r: r.answer(302), 1, ("redirects to nowhere",)),
     "a redirect to a file": Case(redirects("file:///etc/passwd"), 1, (r"redirects to file:///etc/passwd, .* refused",)),
+    "a redirect to another protocol": Case(redirects("ftp://127.0.0.1/x"), 1, (r"redirects to ftp:.* refused",)),
+    "a redirect to no address": Case(redirects("http://[::1/x"), 3, ("Invalid URL in location header",)),
     "a redirect with a password": Case(redirects("http://me:secret@127.0.0.1/x"), 1, ("which is refused",)),
     "drips": Case(the_range(drips), 4, ("bytes in 0.3 seconds", "too slow"), with_tries(SOON_TIRED, 2), kept=True),
     "stalls for ever": Case(the_range(stalls), 4, ("bytes in 0.3 seconds",), with_tries(SOON_TIRED, 2), kept=True),
