@@ -41,7 +41,7 @@ def test_a_file_is_the_part_that_it_says(
         (b"<HTML>", "a web page"),
         (b'<?xml version="1.0"?><Error>', "a web page"),
         *((magic + b"\x01\0\0\0", "the format before GGUF") for magic in (b"lmgg", b"fmgg", b"tjgg", b"ggjt")),
-        (b"PK\x03\x04\n", r"something else, beginning with PK\\x03\\x04\\x0a"),
+        (b"PK\x03\x04\n", r"something else, beginning with PK\\x03\\x04\\n"),
     ],
 )
 def test_what_is_no_model_is_told_by_its_kind(tmp_path: Path, body: bytes, kind: str) -> None:
