@@ -40,7 +40,7 @@ def test_a_file_is_the_part_that_it_says(
         (b"\n  <!DocType html>", "a web page"),
         (b"<HTML>", "a web page"),
         (b'<?xml version="1.0"?><Error>', "a web page"),
-        *((magic + b"\x01\0\0\0", "the format before GGUF") for magic in (b"lmgg", b"fmgg", b"tjgg", b"ggjt")),
+        *((magic + b"\x01\0\0\0", "a GGML file") for magic in (b"lmgg", b"fmgg", b"tjgg", b"ggjt")),
         (b"PK\x03\x04\n", r"something else, beginning with PK\\x03\\x04\\n"),
     ],
 )
