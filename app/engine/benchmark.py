@@ -17,7 +17,7 @@ from app.engine.cpu.decoder import CpuDecoder
 from app.engine.cpu.layout import Stream
 from app.engine.cpu.pool import Pool
 from app.engine.cuda.decoder import CudaDecoder
-from app.engine.generate import Decoder
+from app.engine.decoder import Decoder
 from app.engine.memory import peak_rss_mb, private_memory
 from app.engine.model import LoadedModel
 from app.errors import UsageError

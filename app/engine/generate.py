@@ -1,63 +1,32 @@
 """One reply from one prompt: reuse of the cache, prefill, steps, and every way in which a reply can end.
 
-`Generator` is the only place that knows which tokens the decoder's cache holds. That list grows when a forward call has
-succeeded and at no other time, so whatever ends a reply (a stop token, a limit, a cancel, a closed iterator, an error
-inside the decoder) the next prompt is answered as from a cold start.
+Which tokens the decoder's cache holds is known to `KnownCache` alone, and how a step is made to `steps.py`.
 """
 
 from __future__ import annotations
 
-import itertools
-import threading
 import time
 import weakref
 from array import array
 from collections import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from app.engine.decoder import Decoder, Interrupted
 from app.engine.draw import Floats
+from app.engine.known_cache import KnownCache
 from app.engine.repetition import RepetitionWatch
 from app.engine.sampling import Sampler, SamplingParams
 from app.engine.speculation.speculator import Speculator
+from app.engine.steps import steps_of
 from app.engine.text_stream import StreamDecoder
 from app.engine.usage import StepRecord, Usage
 from app.errors import ContextOverflowError, UsageError, printable
 
-if TYPE_CHECKING:
-    from app.engine.spec import ModelSpec
-
 FinishReason = Literal["stop", "length", "cancelled"]
 OnProgress = Callable[[int, int], None]
-
-
-class Interrupted(Exception):  # noqa: N818  # not an error: somebody asked for it
-    """A forward call ended early because of `Decoder.interrupt`; the cache is as it was before the call."""
-
-
-class Decoder(Protocol):
-    """A network with its KV cache, on some device. One thread at a time calls it; `interrupt` may come from any."""
-
-    spec: ModelSpec
-    n_ctx: int  # tokens that the cache can hold
-    chunk: int  # tokens that one prefill call should carry, at least 1
-
-    @property
-    def length(self) -> int:
-        """Tokens in the cache."""
-
-    def truncate(self, length: int) -> None:
-        """Keep the first `length` tokens of the cache, 0 <= length <= self.length."""
-
-    def forward(self, tokens: Sequence[int], n_logits: int) -> Floats:
-        """Append `tokens` to the cache; the logits [n_logits, vocab] after each of the last `n_logits` of them.
-
-        The result may be overwritten by the next call. Raises Interrupted, with the cache at its old length.
-        """
-
-    def interrupt(self) -> None:
-        """Make the running forward call, or the next one if none runs, raise Interrupted within one layer."""
 
 
 class ReplyTokenizer(Protocol):
@@ -123,10 +92,9 @@ class Generator:
         self._start_usage = Usage()  # up to the first token; later ones add to `_generated_tokens` and `_steps` only
         self._generated_tokens, self._steps = 0, StepRecord()
         self._decoder = decoder
+        self._cache = KnownCache(decoder)
         self._speculator = speculator
         self._tokenizer = tokenizer
-        self._cached: list[int] = []  # the tokens that the decoder's cache is known to hold
-        self._cancelled = threading.Event()
         self._latest: weakref.ref[PieceStream] | None = None
 
     @property
@@ -136,8 +104,7 @@ class Generator:
 
     def cancel(self) -> None:
         """End the reply that runs now, within one step. From any thread; does nothing to later replies."""
-        self._cancelled.set()
-        self._decoder.interrupt()
+        self._cache.cancel()
 
     def stream(
         self, prompt_ids: Sequence[int], settings: GenerationSettings, on_progress: OnProgress | None = None
@@ -154,7 +121,7 @@ class Generator:
             raise ContextOverflowError(len(prompt_ids), self._decoder.n_ctx)
         if self._latest is not None and (earlier := self._latest()) is not None:
             earlier.close()
-        self._cancelled.clear()
+        self._cache.begin()
         self.finish_reason = None
         self.looping = False
         self._start_usage = Usage(prompt_tokens=len(prompt_ids))
@@ -172,20 +139,21 @@ class Generator:
         limit = room if settings.max_tokens == -1 else min(settings.max_tokens, room)
         text, watch = StreamDecoder(self._tokenizer), RepetitionWatch()
         try:
-            for token in self._tokens(sequence, Sampler(settings.sampling), limit, stop_ids, on_progress):
-                if self._generated_tokens == 0:
-                    self._start_usage = replace(self._start_usage, first_token_s=time.perf_counter() - started)
-                if token in stop_ids:
-                    self.finish_reason = "stop"
-                    break
-                sequence.append(token)
-                self._generated_tokens += 1
-                yield Piece(token, text.push(token))
-                watch.push(token)
-                self.looping = watch.looping
-                if self.looping or self._generated_tokens == limit:
-                    self.finish_reason = "length"
-                    break
+            with closing(self._tokens(sequence, Sampler(settings.sampling), limit, stop_ids, on_progress)) as tokens:
+                for token in tokens:
+                    if self._generated_tokens == 0:
+                        self._start_usage = replace(self._start_usage, first_token_s=time.perf_counter() - started)
+                    if token in stop_ids:
+                        self.finish_reason = "stop"
+                        break
+                    sequence.append(token)
+                    self._generated_tokens += 1
+                    yield Piece(token, text.push(token))
+                    watch.push(token)
+                    self.looping = watch.looping
+                    if self.looping or self._generated_tokens == limit:
+                        self.finish_reason = "length"
+                        break
         except (Interrupted, GeneratorExit) as ending:
             self.finish_reason = "cancelled"
             if isinstance(ending, GeneratorExit):
@@ -196,7 +164,7 @@ class Generator:
     def _tokens(
         self, sequence: array[int], sampler: Sampler, limit: int, stop_ids: frozenset[int],
         on_progress: OnProgress | None,
-    ) -> Iterator[int]:  # fmt: skip
+    ) -> abc.Generator[int, None, None]:  # fmt: skip
         """The tokens that continue `sequence`, without end; the reader appends each to `sequence` before it asks again.
 
         The reader wants no more than `limit` of them, and none behind one of `stop_ids`: no step is made for such.
@@ -209,57 +177,29 @@ class Generator:
         token = sampler.draw(logits[-1], len(sequence), sequence)
         self._start_usage = replace(self._start_usage, prefill_s=time.perf_counter() - clock)
         yield token
-        while True:
-            clock = time.perf_counter()
-            draft: Sequence[int] = ()
-            if speculator is not None:
-                most = min(limit - self._generated_tokens, self._decoder.chunk) - 1
-                draft = speculator.propose(sequence, most, stop_ids)
-            drawn = self._step(sequence, draft, sampler, stop_ids)
-            seconds = time.perf_counter() - clock
-            self._steps.add(len(drawn), len(draft), seconds)
-            if speculator is not None:
-                speculator.record(drawn, len(draft), seconds)
-            yield drawn[0]
-            for token in drawn[1:]:
-                if self._cancelled.is_set():
-                    raise Interrupted
-                yield token
-
-    def _step(
-        self, sequence: array[int], draft: Sequence[int], sampler: Sampler, stop_ids: frozenset[int]
-    ) -> Sequence[int]:
-        """The tokens that follow `sequence`: one, and one more for each guess of `draft` before the first wrong one.
-
-        The step evaluates the last token and all guesses; each row of logits is drawn from as if it were alone. A draw
-        depends on its position and the tokens before it, not on the step that it is made in, so these are the tokens of
-        plain steps. The cache keeps what is before the last of them.
-        """
-        before = len(self._cached)
-        logits = self._forward([sequence[-1], *draft], 1 + len(draft))
-        history = sequence[:] if draft and sampler.params.penalises else sequence
-        drawn: list[int] = []
-        for row, guess in itertools.zip_longest(logits, draft):
-            token = sampler.draw(row, len(sequence) + len(drawn), history)
-            drawn.append(token)
-            if token != guess or token in stop_ids:
-                break
-            if history is not sequence:
-                history.append(token)
-        kept = before + len(drawn)
-        if kept < len(self._cached):
-            self._decoder.truncate(kept)
-            del self._cached[kept:]
-        return drawn
+        with closing(steps_of(self._cache, sampler, stop_ids)) as steps:
+            while True:
+                clock = time.perf_counter()
+                draft: Sequence[int] = ()
+                wanted = limit - self._generated_tokens
+                if speculator is not None:
+                    draft = speculator.propose(sequence, min(wanted, self._decoder.chunk) - 1, stop_ids)
+                step = steps.step(sequence, draft, wanted)
+                seconds = time.perf_counter() - clock if step.seconds is None else step.seconds
+                self._steps.add(len(step.drawn), step.drafted, seconds)
+                if speculator is not None:
+                    speculator.record(step.drawn, step.drafted, seconds)
+                yield step.drawn[0]
+                for token in step.drawn[1:]:
+                    self._cache.raise_if_cancelled()
+                    yield token
 
     def _prefill(self, prompt: Sequence[int], on_progress: OnProgress | None) -> Floats:
         """Logits [1, vocab] after the prompt, with the longest prefix that the cache holds kept.
 
         The last token is evaluated in any case: the cache holds keys and values, not logits.
         """
-        done = min(_common_prefix(prompt, self._cached), len(prompt) - 1, self._decoder.length)
-        self._decoder.truncate(done)
-        del self._cached[done:]
+        done = self._cache.keep_prefix(prompt)
         self._start_usage = replace(self._start_usage, reused_tokens=done)
         report = on_progress or (lambda done, total: None)
         report(done, len(prompt))
@@ -267,27 +207,7 @@ class Generator:
             chunk = prompt[done : done + self._decoder.chunk]
             done += len(chunk)
             last = done == len(prompt)
-            logits = self._forward(chunk, 1 if last else 0)
+            logits = self._cache.forward(chunk, 1 if last else 0)
             report(done, len(prompt))
             if last:
                 return logits
-
-    def _forward(self, tokens: Sequence[int], n_logits: int) -> Floats:
-        """`Decoder.forward` with the bookkeeping. Raises Interrupted if the reply has been cancelled."""
-        if self._cancelled.is_set():
-            raise Interrupted
-        try:
-            logits = self._decoder.forward(tokens, n_logits)
-        except Interrupted:
-            if self._cancelled.is_set():
-                raise
-            # A cancel that came after the last forward call of an earlier reply: it was not meant for this one.
-            logits = self._decoder.forward(tokens, n_logits)
-        self._cached.extend(tokens)
-        return logits
-
-
-def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many first tokens are the same in both."""
-    differences = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-    return next(differences, min(len(a), len(b)))

@@ -87,6 +87,11 @@ class SamplingParams:
         changes = (self.presence_penalty, self.frequency_penalty, self.repeat_penalty) != (0.0, 0.0, 1.0)
         return changes and self.repeat_last_n != 0
 
+    @property
+    def takes_the_best(self) -> bool:
+        """Whether a draw is the best token of the model's own logits, the lowest id among equals."""
+        return self.temperature <= GREEDY_BELOW and not self.penalises
+
 
 def _check_real(name: str, value: object, low: float, high: float, hint: str) -> None:
     # nan fails both comparisons

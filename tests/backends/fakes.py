@@ -16,7 +16,7 @@ import numpy as np
 from app.backends.base import ChatRequest, Done, Event, FinishReason, PromptPiece, Usage
 from app.chat.conversation import openai_message
 from app.chat.turn import Reply
-from app.engine.generate import Interrupted
+from app.engine.decoder import Interrupted
 from app.engine.tokenizer import Tokenizer
 from app.settings import SamplingSettings
 from app.templates.guard import Segment

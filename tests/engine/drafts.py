@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from app.engine.speculation.speculator import Speculator
 
+WRONG = 7  # a token that the models of the tests do not draw
 Oracle = Callable[[Sequence[int], int], list[int]]
 
 
@@ -31,3 +32,27 @@ class RandomDrafts(Speculator):
     def record(self, drawn: Sequence[int], drafted: int, seconds: float) -> None:
         assert drafted == len(self._draft)
         self.drafts.append((self._draft, drawn))
+
+
+class KnownReply(Speculator):
+    """Knows the reply, and guesses its next tokens: `right` ones of it, then wrong ones; with `turns` only in every
+    other stretch of so many steps."""
+
+    def __init__(self, reply: Sequence[int], right: int, guesses: int = 7, turns: int = 0) -> None:
+        super().__init__()
+        self._reply, self._right, self._guesses, self._turns = reply, right, guesses, turns
+        self._steps = 0
+
+    def start(self, sequence: array[int]) -> None:
+        self._prompt = len(sequence)
+
+    def propose(self, sequence: array[int], most: int, ends: Collection[int]) -> Sequence[int]:
+        self._steps += 1
+        if self._turns and self._steps // self._turns % 2 == 0:
+            return ()
+        known = self._reply[len(sequence) - self._prompt :][: self._right]
+        return [*known, *[WRONG] * self._guesses][: min(self._guesses, max(most, 0))]
+
+    def record(self, drawn: Sequence[int], drafted: int, seconds: float) -> None:
+        assert seconds >= 0
+        assert drafted or len(drawn) == 1

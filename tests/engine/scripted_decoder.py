@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from app.engine.generate import Interrupted
+from app.engine.decoder import Interrupted
 from app.engine.spec import ModelSpec
 
 VOCAB = 32  # of 16-bit scores: one BLAKE2b digest

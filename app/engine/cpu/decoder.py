@@ -27,7 +27,7 @@ from app.engine.cpu.library import Kernels
 from app.engine.cpu.pool import Pool
 from app.engine.cpu.trace import Tracer
 from app.engine.cpu.weights import PackedWeights
-from app.engine.generate import Interrupted
+from app.engine.decoder import Interrupted
 from app.engine.gguf import GGUFFile
 from app.engine.rope import rope_tables
 from app.engine.spec import ModelSpec

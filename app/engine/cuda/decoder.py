@@ -30,7 +30,7 @@ from app.engine.cuda.layout import (
 from app.engine.cuda.memory import activation_bytes, buffer_bytes, partials_bytes
 from app.engine.cuda.read_speed import ReadSpeed
 from app.engine.cuda.weights import CudaWeights, OnProgress, WeightPlan
-from app.engine.generate import Interrupted
+from app.engine.decoder import Interrupted
 from app.engine.gguf import GGUFFile
 from app.engine.rope import rope_tables
 from app.engine.spec import ModelSpec

@@ -11,8 +11,8 @@ import pytest
 
 from app.engine.cpu.isa import available
 from app.engine.cpu.trace import Tracer
+from app.engine.decoder import Interrupted
 from app.engine.formats import FORMATS, GGMLType
-from app.engine.generate import Interrupted
 from app.engine.gguf import read_gguf
 from app.engine.reference import ReferenceDecoder
 from tests.engine.decoders import Floats, all_logits, cpu_decoder, reference_logits

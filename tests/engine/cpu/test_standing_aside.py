@@ -13,7 +13,7 @@ import pytest
 
 from app.engine.cpu.decoder import CpuDecoder
 from app.engine.cpu.layout import Sync
-from app.engine.generate import Interrupted
+from app.engine.decoder import Interrupted
 from tests.engine.decoders import all_logits, cpu_decoder
 from tests.gguf_files import write_model
 
