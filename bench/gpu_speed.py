@@ -100,7 +100,7 @@ def _measure(
     graph = {count: step_s(count) for count in decoder.step_sizes}
     read_gb_s = max(read_gb_s, reading.gb_s())
     token_s = min(times[1] for times in (persistent, graph) if times)
-    gigabytes = model.plan.n_bytes / 1e9
+    gigabytes = model.plan.token_bytes / 1e9
     return Speed(
         name, kind.name, gigabytes, load_s, persistent, graph, read_gb_s, 1 / token_s,
         gigabytes / token_s / read_gb_s, sizes.prompt / prompt_s,

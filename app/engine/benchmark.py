@@ -65,7 +65,7 @@ def measure(model: LoadedModel, repetitions: int, tell: Callable[[str], None]) -
         decoder.truncate(0)
         decode.append(GENERATED_TOKENS / _seconds(lambda: _step(decoder, prompt[:GENERATED_TOKENS])))
         limits.append(max(before, limit()))
-        shares.append(decode[-1] * model.resident_bytes / 1e9 / limits[-1])
+        shares.append(decode[-1] * model.token_bytes / 1e9 / limits[-1])
     return Measurement(
         stream_gb_s=statistics.median(limits),
         load_s=model.load_s,

@@ -14,9 +14,10 @@ from app.engine.cpu.library import load_kernels
 from app.engine.cpu.pool import physical_cores
 from app.engine.cpu.trace import Tracer
 from app.engine.cpu.weights import PackedWeights
-from app.engine.cuda.decoder import CudaDecoder, largest_chunk
+from app.engine.cuda.decoder import CudaDecoder
 from app.engine.cuda.find import open_gpu
 from app.engine.cuda.memory import context_that_fits, need_of
+from app.engine.cuda.program import largest_chunk
 from app.engine.cuda.weights import plan_weights
 from app.engine.formats import GGMLType
 from app.engine.gguf import GGUFFile, read_model
@@ -44,7 +45,8 @@ class LoadedModel:
     isa: str  # the instruction set, or the GPU's architecture
     threads: int  # of the CPU engine; 0 on a GPU
     kv: str
-    resident_bytes: int
+    resident_bytes: int  # of weights
+    token_bytes: int  # of them that a token reads
     load_s: float
     notes: list[str] = field(default_factory=list)
 
@@ -142,7 +144,8 @@ def load_model(
         notes.append(caution)
     return LoadedModel(
         path=Path(path), gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, device="cpu", isa=isa.name,
-        threads=n_threads, kv=kv, resident_bytes=weights.n_bytes, load_s=time.perf_counter() - started, notes=notes,
+        threads=n_threads, kv=kv, resident_bytes=weights.n_bytes, token_bytes=weights.n_bytes,
+        load_s=time.perf_counter() - started, notes=notes,
     )  # fmt: skip
 
 
@@ -165,7 +168,7 @@ def _load_on_gpu(
     give_back_unused()
     return LoadedModel(
         path=path, gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, device=gpu.facts.name,
-        isa=gpu.facts.architecture, threads=0, kv=kv, resident_bytes=plan.n_bytes,
+        isa=gpu.facts.architecture, threads=0, kv=kv, resident_bytes=plan.n_bytes, token_bytes=plan.token_bytes,
         load_s=time.perf_counter() - started, notes=[*notes, UNTESTED],
     )  # fmt: skip
 

@@ -10,12 +10,13 @@ from app.engine.gguf import GGUFFile
 from app.engine.rope import pairs_to_halves
 from app.engine.spec import ModelSpec
 
+EMBEDDING_TENSOR = "token_embd.weight"
 MATRIX_PARTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 
 
 def head_tensor(spec: ModelSpec) -> str:
     """The tensor that holds the LM head: the embedding where the two are tied."""
-    return "token_embd.weight" if spec.tied_head else "output.weight"
+    return EMBEDDING_TENSOR if spec.tied_head else "output.weight"
 
 
 def read_vector(gguf: GGUFFile, name: str) -> NDArray[np.float32]:

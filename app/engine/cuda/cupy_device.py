@@ -14,11 +14,12 @@ import cupy
 import numpy as np
 from cupy.cuda import driver, runtime
 
-from app.engine.cuda.device import Array, Buffer, DeviceFacts, Program
+from app.engine.cuda.device import Array, Buffer, DeviceFacts, MappedMemory, Program
 from app.engine.cuda.find import does_not_start
 from app.engine.cuda.sources import MODEL, program_source
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+_NOT_READY = 600  # cudaErrorNotReady: work is under way
 _OWN_SHARED_BYTES = 48 << 10  # a kernel has to ask for more
 
 
@@ -34,6 +35,16 @@ class CupyBuffer:
             raise
         self.n_bytes = n_bytes
         weakref.finalize(self, runtime.free, self.address)
+
+
+class CupyMappedMemory:
+    """Page-locked memory of the host, which unified addressing gives the same address for the GPU."""
+
+    def __init__(self, n_bytes: int) -> None:
+        memory = cupy.cuda.alloc_pinned_memory(n_bytes)
+        self.address: int = memory.ptr
+        self.array: Array = np.frombuffer(memory, np.uint8, n_bytes)  # holds `memory`
+        self.array[:] = 0
 
 
 class CupyProgram:
@@ -104,6 +115,15 @@ class CupyDevice:
         """Page-locked, so that a copy needs no stop on the way."""
         memory = cupy.cuda.alloc_pinned_memory(max(n_bytes, 1))
         return np.frombuffer(memory, np.uint8, n_bytes)
+
+    def mapped(self, n_bytes: int) -> MappedMemory:
+        return CupyMappedMemory(n_bytes)
+
+    def idle(self) -> bool:
+        status = runtime.streamQuery(self.stream.ptr)  # `stream.done` takes an error for work that goes on
+        if status not in (0, _NOT_READY):
+            raise runtime.CUDARuntimeError(status)
+        return bool(status == 0)
 
     def write(self, buffer: Buffer, array: Array, offset: int = 0) -> None:
         data = np.ascontiguousarray(array)

@@ -32,6 +32,16 @@ class Buffer(Protocol):
         """Its size."""
 
 
+class MappedMemory(Protocol):
+    """Memory of the host that kernels read and write while they run; zeros at first, freed with the object."""
+
+    array: Array  # uint8 [n_bytes], for the host
+
+    @property
+    def address(self) -> int:
+        """Where it is, for kernels."""
+
+
 class Program(Protocol):
     """Compiled kernels."""
 
@@ -76,6 +86,12 @@ class Device(Protocol):
 
     def host_array(self, n_bytes: int) -> Array:
         """Memory of the host that copies are fast from and to: uint8 [n_bytes]."""
+
+    def mapped(self, n_bytes: int) -> MappedMemory:
+        """Memory that host and kernels see alike. A word of it is whole or not there; nothing orders two words."""
+
+    def idle(self) -> bool:
+        """Whether all that was started is over; if not, it goes on. Raises what went wrong."""
 
     def write(self, buffer: Buffer, array: Array, offset: int = 0) -> None:
         """Copy a contiguous array to `offset` bytes into the buffer; the array may change as soon as this returns."""

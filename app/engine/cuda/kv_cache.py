@@ -64,6 +64,11 @@ class CudaKVCache:
         self._table = None
 
     @property
+    def room(self) -> int:
+        """Positions of the pages that exist."""
+        return len(self._pages) * CHUNK
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of the pages that exist."""
         return len(self._pages) * self.page_bytes

@@ -27,7 +27,7 @@ def _structure(**members: str | np.dtype[np.void]) -> np.dtype[np.void]:
     return np.dtype(list(members.items()), align=True)
 
 
-_INT, _UINT, _FLOAT, _ADDRESS = "i4", "u4", "f4", "u8"
+_INT, _FLOAT, _ADDRESS = "i4", "f4", "u8"
 
 MATRIX = _structure(
     data=_ADDRESS, group_bytes="i8", format=_INT, n_rows=_INT, n_groups=_INT, n_blocks=_INT
@@ -39,9 +39,10 @@ LAYER = _structure(
 )  # fmt: skip
 
 STEP = _structure(
-    n_tokens=_INT, start=_INT, n_logits=_INT, first_logit_row=_INT, barrier_base=_UINT, n_layers=_INT, d_model=_INT,
+    n_tokens=_INT, start=_INT, n_logits=_INT, first_logit_row=_INT, n_ends=_INT, n_layers=_INT, d_model=_INT,
     d_ff=_INT, n_heads=_INT, n_kv_heads=_INT, max_chunks=_INT, logit_stride=_INT, chunk_stride=_INT, norm_eps=_FLOAT,
-    attention_scale=_FLOAT, head_stride="i8", layers=_ADDRESS, output_norm=_ADDRESS, head=MATRIX, cos=_ADDRESS,
-    sin=_ADDRESS, pages=_ADDRESS, residual=_ADDRESS, qkv=_ADDRESS, attention=_ADDRESS, ffn=_ADDRESS,
-    activations=_ADDRESS, gate_up=_ADDRESS, logits=_ADDRESS, partials=_ADDRESS, arrivals=_ADDRESS, finished=_ADDRESS,
+    attention_scale=_FLOAT, head_stride="i8", layers=_ADDRESS, output_norm=_ADDRESS, embedding=MATRIX, head=MATRIX,
+    cos=_ADDRESS, sin=_ADDRESS, pages=_ADDRESS, tokens=_ADDRESS, residual=_ADDRESS, qkv=_ADDRESS, attention=_ADDRESS,
+    ffn=_ADDRESS, activations=_ADDRESS, gate_up=_ADDRESS, logits=_ADDRESS, partials=_ADDRESS, arrivals=_ADDRESS,
+    finished=_ADDRESS, ends=_ADDRESS, best=_ADDRESS, stopping=_ADDRESS, stop=_ADDRESS, out=_ADDRESS,
 )  # fmt: skip

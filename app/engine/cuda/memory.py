@@ -26,6 +26,7 @@ def buffer_bytes(spec: ModelSpec, plan: WeightPlan, rows: int, step_rows: int) -
     """The buffers that a step reads and writes, by the names of layout.STEP: `rows` tokens of a chunk, or a step's."""
     heads = spec.n_heads * spec.head_dim
     return {
+        "tokens": rows * 4,
         "residual": rows * spec.d_model * F32,
         "qkv": rows * (heads + 2 * spec.n_kv_heads * spec.head_dim) * F32,
         "attention": rows * heads * F32,
@@ -35,6 +36,9 @@ def buffer_bytes(spec: ModelSpec, plan: WeightPlan, rows: int, step_rows: int) -
         "logits": step_rows * spec.vocab_size * F32,
         "arrivals": 4,
         "finished": spec.n_kv_heads * 4,
+        "ends": 4,  # grows with what is given
+        "best": step_rows * 8,
+        "stopping": 4,
     }
 
 

@@ -19,12 +19,13 @@ from app.engine.cuda.layout import BLOCK, LANES, LAYER, MATRIX, PLANE, SEGMENT
 from app.engine.formats import FORMATS, GGMLType, dequantise, quantise_q4_0
 from app.engine.gguf import GGUFFile
 from app.engine.spec import ModelSpec
-from app.engine.tensors import MATRIX_PARTS, head_tensor, read_bias, read_vector
+from app.engine.tensors import EMBEDDING_TENSOR, MATRIX_PARTS, head_tensor, read_bias, read_vector
 
 OnProgress = Callable[[int, int], None]
 
 PIECE_BYTES = 32 << 20  # of a file's rows that go up at a time
 ALIGNMENT = 256
+EMBEDDING, HEAD = "embedding", "head"  # names of the two in a plan
 PACK_THREADS, PACK_BLOCKS = 256, 1024
 
 _FLOATS = (GGMLType.F32, GGMLType.F16, GGMLType.BF16)
@@ -67,7 +68,10 @@ class DeviceMatrix:
 
 @dataclass(frozen=True)
 class WeightPlan:
-    """What will lie where, before anything is allocated. `formats` are the GGML types of the packed matrices."""
+    """What will lie where, before anything is allocated. `formats` are the GGML types of the packed matrices.
+
+    "embedding" is there where the LM head does not hold the same numbers.
+    """
 
     matrices: dict[str, DeviceMatrix]
     n_bytes: int
@@ -77,25 +81,37 @@ class WeightPlan:
         return frozenset(matrix.packed_kind for matrix in self.matrices.values())
 
     @property
+    def token_bytes(self) -> int:
+        """What a token reads."""
+        return sum(matrix.n_groups * matrix.group_bytes for matrix in self._multiplied())
+
+    @property
     def longest_row(self) -> int:
         """Columns of the widest matrix."""
-        return max(matrix.columns for matrix in self.matrices.values())
+        return max(matrix.columns for matrix in self._multiplied())
 
     @property
     def longest_float_row(self) -> int:
         """The same of those with float weights, 0 for none."""
-        return max((m.columns for m in self.matrices.values() if m.packed_kind in _FLOATS), default=0)
+        return max((m.columns for m in self._multiplied() if m.packed_kind in _FLOATS), default=0)
+
+    def _multiplied(self) -> list[DeviceMatrix]:
+        """All but a table of embeddings: its rows are only looked up."""
+        return [matrix for name, matrix in self.matrices.items() if name != EMBEDDING]
 
 
 def plan_weights(gguf: GGUFFile, spec: ModelSpec, head_kind: GGMLType | None = None) -> WeightPlan:
     """Every matrix in the order in which a step walks them. `head_kind` requantises the LM head (only Q4_0)."""
     plan: dict[str, DeviceMatrix] = {}
     offset = 0
-    for name in [*(f"blk.{i}.{part}" for i in range(spec.n_layers) for part in MATRIX_PARTS), "head"]:
-        tensor = gguf.tensors[head_tensor(spec) if name == "head" else f"{name}.weight"]
+    names = {f"blk.{i}.{part}": f"blk.{i}.{part}.weight" for i in range(spec.n_layers) for part in MATRIX_PARTS}
+    if not spec.tied_head or head_kind not in (None, gguf.tensors[EMBEDDING_TENSOR].type):
+        names = {EMBEDDING: EMBEDDING_TENSOR} | names
+    for name, source in (names | {HEAD: head_tensor(spec)}).items():
+        tensor = gguf.tensors[source]
         columns, rows = tensor.shape
         paired = spec.rope_style == "pairs" and name.endswith(("attn_q", "attn_k"))
-        kind = head_kind if name == "head" and head_kind is not None else tensor.type
+        kind = head_kind if name == HEAD and head_kind is not None else tensor.type
         plan[name] = DeviceMatrix(
             tensor.name, tensor.type, kind, rows, columns, offset, spec.head_dim if paired else 0
         )  # fmt: skip
@@ -135,7 +151,8 @@ class CudaWeights:
         self._memory = [self.block]
         self._pack_all(on_progress)
         self.n_bytes = plan.n_bytes
-        self.head = self._matrix("head")
+        self.head = self._matrix(HEAD)
+        self.embedding = self._matrix(EMBEDDING) if EMBEDDING in plan.matrices else self.head
         self.output_norm = self._upload(read_vector(gguf, "output_norm.weight"))
         table = np.stack([self._layer(i) for i in range(spec.n_layers)])
         self.layers = self._upload(table)

@@ -13,4 +13,5 @@
 #include "cuda_host/arithmetic.h"
 #include "cuda_host/tensor_core.h"
 #include "cuda_host/async_copy.h"
+#include "cuda_host/clock.h"
 #include "cuda_host/kernel_table.h"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.engine.cuda.decoder import CudaDecoder
-from app.engine.cuda.device import Array, Buffer, Device, DeviceFacts, Program
+from app.engine.cuda.device import Array, Buffer, Device, DeviceFacts, MappedMemory, Program
 from app.engine.cuda.sources import FOLDER, MODEL
 from app.engine.cuda.weights import plan_weights
 from app.engine.formats import FORMATS, GGMLType
@@ -29,6 +30,16 @@ class EmulatedBuffer:
         self.memory = device.allocate(n_bytes)
         self.address, self.n_bytes = self.memory.address, n_bytes
         weakref.finalize(self, device.free, self.memory)
+
+
+class EmulatedMappedMemory:
+    """Memory that kernels and the test see at the same address."""
+
+    def __init__(self, device: emulator.Emulator, n_bytes: int) -> None:
+        memory = device.upload(np.zeros(n_bytes, np.uint8), "mapped")
+        self.address = memory.address
+        self.array: Array = np.ctypeslib.as_array((ctypes.c_uint8 * n_bytes).from_address(memory.address))
+        weakref.finalize(self, device.free, memory)
 
 
 class EmulatedProgram:
@@ -69,6 +80,12 @@ class EmulatedDevice:
 
     def host_array(self, n_bytes: int) -> Array:
         return np.empty(n_bytes, np.uint8)
+
+    def mapped(self, n_bytes: int) -> MappedMemory:
+        return EmulatedMappedMemory(self.emulator, n_bytes)
+
+    def idle(self) -> bool:
+        return True  # a launch is over when it returns
 
     def record(self, launches: Callable[[], None]) -> Callable[[], None]:
         return launches

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.engine.cuda.decoder import constants
 from app.engine.cuda.find import OLDEST
+from app.engine.cuda.program import constants
 from app.engine.cuda.weights import plan_weights
 from app.engine.formats import GGMLType
 from app.engine.gguf import read_gguf
@@ -23,7 +23,7 @@ from tests.engine.cuda.nvrtc import Compiled, compiled
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120")
 REGISTERS = {
     "step_8": 128, "step_1": 128, "prefill_project": 200, "prefill_attend": 80, "prefill_heads": 64,
-    "prefill_prepare": 64, "pack_rows": 80, "best_of_all": 64,
+    "prefill_prepare": 64, "pack_rows": 80,
 }  # fmt: skip
 SPILLED = 128  # bytes a thread, stores and loads; only of a step, which has 16 warps a block and so 128 registers
 

@@ -25,7 +25,8 @@ from tests.engine.cuda.emulated_device import WARPS, EmulatedDevice
 from tests.engine.cuda.fake_driver import FakeDriver
 from tests.engine.cuda.fake_runtime import OUT_OF_MEMORY, Call
 from tests.engine.cuda.test_decoder import HEAD_DIM, TOKENS, logits_of
-from tests.engine.decoders import reference_logits
+from tests.engine.cuda.test_greedy import all_of, best_tokens
+from tests.engine.decoders import cpu_decoder, reference_logits
 from tests.gguf_files import write_model
 from tests.kept import TEST_CACHE
 
@@ -186,6 +187,26 @@ def test_a_whole_model_through_cupy_has_the_bits_of_the_reference(
     assert {call.arguments[0] for call in cooperative} == ({"step_1", "step_8", "step_4"} if persistent else set())
     assert driver.count("cudaGraphInstantiate") == (0 if persistent else 3)
     assert driver.count("cudaGraphLaunch") == (0 if persistent else 2)  # of steps of one token, after the first
+
+
+def test_greedy_tokens_come_through_memory_of_the_host(driver: FakeDriver, gpu: Any, model: Path) -> None:
+    with read_gguf(model) as gguf, cpu_decoder(model) as cpu:
+        spec = ModelSpec.from_gguf(gguf)
+        decoder = CudaDecoder(gguf, spec, plan_weights(gguf, spec), gpu, n_ctx=64, kv="f16", warps=WARPS)
+        decoder.forward(TOKENS[:4], 0)
+        wanted = best_tokens(cpu, TOKENS[:5], 4)
+        driver.calls.clear()
+        assert all_of(decoder.run_greedily(TOKENS[4], (), 4, ())) == [[token] for token in wanted]
+        assert driver.count("cuLaunchCooperativeKernel") == 1
+        assert not any("to host" in call.arguments for call in driver.calls)
+        for status in (719, 600):  # a kernel that went wrong, and one that runs
+            run = decoder.run_greedily(wanted[-1], (), 1, ())
+            assert len(run.next_step()[0]) == 1
+            driver.failing["cudaStreamQuery"] = status
+            if status == 719:
+                with pytest.raises(RuntimeError, match="error 719"):
+                    run.next_step()
+            assert run.next_step() == ((), None)
 
 
 def test_a_kernel_that_needs_much_shared_memory_asks_for_it_once(driver: FakeDriver, gpu: Any) -> None:

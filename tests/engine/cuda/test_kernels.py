@@ -15,7 +15,7 @@ from app.engine.formats import FORMATS, GGMLType
 from tests.cuda_host.build import BUILDS
 from tests.engine.cuda.one_kernel.activations import hidden_rows_of_a_chunk, rows_of_a_chunk
 from tests.engine.cuda.one_kernel.bare_kernels import BareKernels, Row
-from tests.engine.cuda.one_kernel.choice import best_of_rows
+from tests.engine.cuda.one_kernel.embeddings import embeddings
 from tests.engine.cuda.one_kernel.heads import attention_of_a_chunk, attention_of_a_step, heads_of_a_chunk
 from tests.engine.cuda.one_kernel.products import (
     gate_and_up_of_a_step,
@@ -34,6 +34,7 @@ SCHEDULES = ("warp", "reversed", "random")
 ROWS: dict[str, Row] = {
     **{f"pack_rows {kind.name}": partial(packing, kind) for kind in FORMATS},
     "pack_rows, pairs to halves": packing_of_pairs,
+    **{f"step, embeddings of {kind.name}": partial(embeddings, kind) for kind in FORMATS},
     **{f"step, products of {kind.name}": partial(products_of_a_step, kind) for kind in FORMATS},
     "step, norm and Q K V": norm_and_qkv_of_a_step,
     "step, attention": attention_of_a_step,
@@ -51,7 +52,6 @@ ROWS: dict[str, Row] = {
     "prefill_heads": partial(heads_of_a_chunk, True),
     "prefill_heads without bias and norm": partial(heads_of_a_chunk, False),
     "prefill_attend": attention_of_a_chunk,
-    "best_of_all": best_of_rows,
 }
 CACHES = (("q8_0", 64), ("f32", 80))
 ROWS_OF_A_CACHE = ("step, attention", "prefill_heads", "prefill_attend")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.engine.cuda.decoder import largest_chunk
 from app.engine.cuda.device import Buffer
 from app.engine.cuda.memory import SPARE_BYTES, Need, context_that_fits, need_of
+from app.engine.cuda.program import largest_chunk
 from app.engine.cuda.weights import plan_weights
 from app.engine.formats import FORMATS
 from app.engine.gguf import read_gguf

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from app.engine.cuda.decoder import CudaDecoder
-from app.engine.generate import Decoder, GenerationSettings, Generator, Interrupted
+from app.engine.decoder import Decoder, Interrupted
+from app.engine.generate import GenerationSettings, Generator
 from app.engine.gguf import read_gguf
 from app.engine.sampling import SamplingParams
 from app.engine.tokenizer import Segment, Tokenizer

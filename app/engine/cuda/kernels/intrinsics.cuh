@@ -25,6 +25,11 @@ __device__ __forceinline__ float sqrt_rn(float a) { return sqrtf(a); }
 __device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ float smaller(float a, float b) { return fminf(a, b); }
 __device__ __forceinline__ unsigned load_acquire(const unsigned* p) { return cuda_host::load_acquire(p); }
+__device__ __forceinline__ unsigned load_from_host(const unsigned* p) { return cuda_host::load_relaxed(p); }
+__device__ __forceinline__ void store_to_host(unsigned long long* p, unsigned long long v) {
+    cuda_host::store_relaxed(p, v);
+}
+__device__ __forceinline__ unsigned microseconds() { return cuda_host::microseconds(); }
 __device__ __forceinline__ void prefetch_l2(const void*) {}
 __device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
                                             unsigned b0, unsigned b1) {
@@ -67,6 +72,20 @@ __device__ __forceinline__ unsigned load_acquire(const unsigned* p) {
     unsigned v;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
+}
+// Memory of the host, which it writes and reads while the kernel runs: a whole word at a time.
+__device__ __forceinline__ unsigned load_from_host(const unsigned* p) {
+    unsigned v;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_to_host(unsigned long long* p, unsigned long long v) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+__device__ __forceinline__ unsigned microseconds() {
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+    return (unsigned)(nanoseconds / 1000);
 }
 __device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 // 16 bytes to shared memory, on their way until finish_copies; both addresses are multiples of 16.

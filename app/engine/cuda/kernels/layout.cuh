@@ -36,7 +36,7 @@ struct Step {
     int start;              // position of its first row
     int n_logits;           // rows that go through the LM head
     int first_logit_row;    // the first of them
-    unsigned barrier_base;  // arrivals at the grid barrier before this step
+    int n_ends;             // tokens that end a reply
     int n_layers, d_model, d_ff, n_heads, n_kv_heads;
     int max_chunks;  // chunks for which `partials` has room
     int logit_stride;
@@ -45,9 +45,10 @@ struct Step {
     long long head_stride;  // bytes of one (layer, KV head) in a page
     const Layer* layers;
     const float* output_norm;
-    Matrix head;
+    Matrix embedding, head;
     const float *cos, *sin;  // [positions, head_dim / 2]
     u8* const* pages;
+    const int* tokens;   // that the rows stand for; with guesses, those after the first
     float* residual;     // [tokens, d_model]
     float* qkv;          // [tokens, (heads + 2 KV heads) * head_dim]
     float* attention;    // [tokens, heads * head_dim]
@@ -58,6 +59,12 @@ struct Step {
     float* partials;     // [8, heads, max_chunks, head_dim + 2]: weighted values, then maximum and sum
     unsigned* arrivals;  // at the grid barrier
     unsigned* finished;  // [KV heads] chunks whose partial results are there
+    // Of greedy decoding (choose.cuh):
+    const int* ends;           // [n_ends]
+    unsigned long long* best;  // [8] key of each row's best token
+    unsigned* stopping;        // what the first block of threads saw in `stop`
+    const unsigned* stop;      // in memory of the host: not 0 when no further step is wanted
+    unsigned long long* out;   // in memory of the host: a word for each token of the launch
 };
 
 static_assert(sizeof(Matrix) == MATRIX_BYTES && sizeof(Layer) == LAYER_BYTES && sizeof(Step) == STEP_BYTES,

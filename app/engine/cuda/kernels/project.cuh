@@ -56,6 +56,11 @@ __device__ __forceinline__ void finish_row(const Work& work, int item, int t, in
     *out = work.finish == ADD ? add_rn(*out, sum) : sum;
 }
 
+// Where the share of a block of threads begins, of items that all blocks share.
+__device__ __forceinline__ int first_item(int n_items, int block) {
+    return (int)((long long)n_items * block / gridDim.x);
+}
+
 // All of `work` for this block of threads' share of the rows. `partial` is shared, [2][WARPS][T][32].
 template <int T>
 __device__ void project(const Work& work, const Activations& x, int n_tokens, float* partial) {
@@ -64,8 +69,7 @@ __device__ void project(const Work& work, const Activations& x, int n_tokens, fl
     if (!pair && work.second) n_items += work.second->n_groups + work.third->n_groups;
     const int n_segments = (work.first->n_blocks + SEGMENT - 1) / SEGMENT,
               per_item = pair ? 2 * n_segments : n_segments;
-    const int first = (int)((long long)n_items * blockIdx.x / gridDim.x);
-    const int last = (int)((long long)n_items * (blockIdx.x + 1) / gridDim.x);
+    const int first = first_item(n_items, blockIdx.x), last = first_item(n_items, blockIdx.x + 1);
     const int n_tasks = (last - first) * per_item;
     float total = 0.0f, gate = 0.0f;  // of this warp's token, in the row that is being added up
     for (int round = 0; round * WARPS < n_tasks; ++round) {

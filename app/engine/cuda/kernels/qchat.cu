@@ -1,5 +1,4 @@
 // All kernels, as one program for one model: NVRTC compiles it when the model is loaded.
-#include "choose.cu"
 #include "pack.cu"
 #include "prefill.cu"
 #include "step.cu"

@@ -1,26 +1,33 @@
 // A step of up to 8 tokens: every phase of every layer.
 //
-//     1     RMSNorm, quantise, Q K V projections
-//     2     QK-norm, RoPE, store the new keys and values, attention by (KV head x chunk), merged by the last of a head
-//     3     quantise, output projection, + residual
-//     4     RMSNorm, quantise, gate and up projections, SiLU(gate) * up, quantised where it is made
-//     5     down projection, + residual
+//     -1    the tokens' embeddings
+//     0     RMSNorm, quantise, Q K V projections
+//     1     QK-norm, RoPE, store the new keys and values, attention by (KV head x chunk), merged by the last of a head
+//     2     quantise, output projection, + residual
+//     3     RMSNorm, quantise, gate and up projections, SiLU(gate) * up, quantised where it is made
+//     4     down projection, + residual
 //     last  norm, LM head of the rows that are needed
 //
 // A kernel does phases first_phase .. end_phase. As one cooperative launch of all of them it is the persistent step:
 // blocks of threads meet at a barrier after each phase. As a launch for each phase it needs no barrier, and the stream
 // keeps the order. What a block computes does not depend on who else computes.
+//
+// With n_steps the persistent step chooses the best token itself and goes on with it, for up to so many steps: greedy
+// decoding without the host.
 #include "attention.cuh"
+#include "embed.cuh"
 #include "project.cuh"
 
-// Every block of threads arrives once an epoch: one atomic, then one word to look at.
-__device__ inline void grid_barrier(const Step& step, unsigned epoch) {
+#include "choose.cuh"
+
+// Every block of threads arrives: one atomic, then one word to look at. The first brings what the others lack to 2^31,
+// so the top bit turns over when all are there, and the word is ready for the next time.
+__device__ inline void grid_barrier(const Step& step) {
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        atomicAdd(step.arrivals, 1u);
-        const unsigned wanted = step.barrier_base + epoch * gridDim.x;
-        while ((int)(load_acquire(step.arrivals) - wanted) < 0) {
+        const unsigned before = atomicAdd(step.arrivals, blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u);
+        while ((load_acquire(step.arrivals) ^ before) >> 31 == 0) {
         }
         __threadfence();
     }
@@ -29,6 +36,7 @@ __device__ inline void grid_barrier(const Step& step, unsigned epoch) {
 
 template <int T>
 __device__ void run_phase(const Step& step, int phase) {
+    if (phase < 0) return embed(step);
     const int kind = phase % PHASES, layer = phase / PHASES;
     const bool head = layer == step.n_layers;
     const Layer& table = step.layers[head ? 0 : layer];
@@ -88,18 +96,30 @@ __device__ void run_phase(const Step& step, int phase) {
 }
 
 template <int T>
-__device__ void run_step(const Step& step, int first_phase, int end_phase) {
-    unsigned epoch = 0;
-    for (int phase = first_phase; phase < end_phase; ++phase) {
-        run_phase<T>(step, phase);
-        if (phase + 1 < end_phase) grid_barrier(step, ++epoch);
-    }
+__device__ void run_steps(const Step& given, int first_phase, int end_phase, int n_steps) {
+    __shared__ Step step;  // this block's own: a step that follows changes its position and its token
+    __shared__ int tokens[T], steps_left;
+    for (int i = threadIdx.x; i < (int)(sizeof(Step) / 4); i += blockDim.x)
+        reinterpret_cast<int*>(&step)[i] = reinterpret_cast<const int*>(&given)[i];
+    if (n_steps > 0 && threadIdx.x < given.n_tokens) tokens[threadIdx.x] = given.tokens[threadIdx.x];
+    if (threadIdx.x == 0) steps_left = n_steps;
+    __syncthreads();
+    do {
+        for (int phase = first_phase; phase < end_phase; ++phase) {
+            run_phase<T>(step, phase);
+            if (phase + 1 < end_phase) grid_barrier(step);
+            if (n_steps > 0 && phase < 0) forget_best(step);
+        }
+        if (n_steps == 0) return;
+        note_best<T>(step);
+        grid_barrier(step);
+    } while (take_step(step, tokens, steps_left));
 }
 
-#define QCHAT_STEP(T)                                                \
-    extern "C" __global__ void __launch_bounds__(WARPS * 32, 1)      \
-        step_##T(const Step* step, int first_phase, int end_phase) { \
-        run_step<T>(*step, first_phase, end_phase);                  \
+#define QCHAT_STEP(T)                                                             \
+    extern "C" __global__ void __launch_bounds__(WARPS * 32, 1)                   \
+        step_##T(const Step* step, int first_phase, int end_phase, int n_steps) { \
+        run_steps<T>(*step, first_phase, end_phase, n_steps);                     \
     }
 #if STEPS & 1
 QCHAT_STEP(1)

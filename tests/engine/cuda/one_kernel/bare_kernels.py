@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.cuda.decoder import attention_bytes, constants
 from app.engine.cuda.device import Buffer
 from app.engine.cuda.kv_cache import head_stride
 from app.engine.cuda.layout import (
@@ -25,6 +24,7 @@ from app.engine.cuda.layout import (
     TILE_THREADS,
     TILE_TOKENS,
 )
+from app.engine.cuda.program import attention_bytes, constants
 from app.engine.cuda.weights import PACK_THREADS, DeviceMatrix, WeightPlan, plan_weights
 from app.engine.gguf import read_gguf
 from app.engine.spec import ModelSpec
@@ -127,7 +127,7 @@ class BareKernels:
         """One phase of step_1, step_2, .. whose rows have so many columns."""
         activations = -(-columns // BLOCK * size * 44 // 16) * 16 + columns * size * 4 * floats
         shared = max(2 * WARPS * size * LANES * 4 + activations, attention_bytes(self.spec))
-        self.launch(f"step_{size}", (2,), WARPS * 32, step, phase, phase + 1, shared=shared)
+        self.launch(f"step_{size}", (2,), WARPS * 32, step, phase, phase + 1, 0, shared=shared)
 
     def run_tiles(self, step: Buffer, kind: int, tokens: int, groups: int) -> None:
         """The products of a phase of a prompt, of so many groups of rows."""
