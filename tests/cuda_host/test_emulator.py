@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +196,14 @@ def test_what_the_host_has_not_written_has_no_value() -> None:
     assert device.read(out)[:8].tolist() == list(range(8))
     with pytest.raises(Finding, match="byte 32 of the 64-byte buffer 'words', which has no value"):
         module.launch("copy_words", (1,), (9,), [words, out])
+
+
+def test_a_thread_that_gives_no_other_a_turn_ends_long_before_the_launch_would() -> None:
+    device = Emulator("plain", "warp", stall_s=0.1, limit_s=20)
+    begun = time.process_time()
+    with pytest.raises(Finding, match=r"ran for 0\.1 s of processor time without giving another thread a turn"):
+        device.module(VALUES).launch("wait", (1,), (2,), [device.upload(np.zeros(1, np.uint32), "words")])
+    assert time.process_time() - begun < 10
 
 
 def test_a_launch_that_never_ends() -> None:

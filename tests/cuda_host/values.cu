@@ -194,3 +194,7 @@ extern "C" __global__ void stretches(int* order, unsigned* next) {
 extern "C" __global__ void for_ever(unsigned* words) {
   while (atomicAdd(words, 1u) != ~0u) {}
 }
+
+extern "C" __global__ void wait(const unsigned* words) {
+  while (!*words) asm volatile("" ::: "memory");
+}

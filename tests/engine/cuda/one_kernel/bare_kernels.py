@@ -127,7 +127,7 @@ class BareKernels:
         """One phase of step_1, step_2, .. whose rows have so many columns."""
         activations = -(-columns // BLOCK * size * 44 // 16) * 16 + columns * size * 4 * floats
         shared = max(2 * WARPS * size * LANES * 4 + activations, attention_bytes(self.spec))
-        self.launch(f"step_{size}", (2,), WARPS * 32, step, phase, phase + 1, 0, shared=shared)
+        self.launch(f"step_{size}", (3,), WARPS * 32, step, phase, phase + 1, 0, shared=shared)
 
     def run_tiles(self, step: Buffer, kind: int, tokens: int, groups: int) -> None:
         """The products of a phase of a prompt, of so many groups of rows."""

@@ -30,6 +30,7 @@ class Conversation:
         self.pages = [self._page(rng, start - page * CHUNK) for page in range(2)]
         self.qkv_buffer = k.put(self.qkv)
         self.attention = k.room(tokens * N_HEADS * dim * 4)
+        self.finished = k.put(np.zeros(N_KV_HEADS, np.uint32))
         layer: dict[str, Any] = {}
         if self.norms is not None and self.biases is not None:
             layer = {"q_norm": k.put(self.norms[0]), "k_norm": k.put(self.norms[1])}
@@ -39,7 +40,7 @@ class Conversation:
         self.step = k.step(
             layer, n_tokens=tokens, start=start, norm_eps=EPS, qkv=self.qkv_buffer, attention=self.attention,
             pages=k.put(np.array([page.address for page in self.pages], np.uint64)), max_chunks=2,
-            cos=k.put(self.cos), sin=k.put(self.sin), finished=k.put(np.zeros(N_KV_HEADS, np.uint32)),
+            cos=k.put(self.cos), sin=k.put(self.sin), finished=self.finished,
             partials=k.room(8 * N_HEADS * 2 * (dim + 2) * 4),
         )  # fmt: skip
 
@@ -130,3 +131,4 @@ def attention_of_a_step(k: BareKernels) -> Iterator[Result]:
         q, key, value = c.heads()
         yield from c.stored(key, value)
         yield f"attention of {tokens}", k.read(c.attention, np.float32).reshape(q.value.shape), c.attended(q)
+        yield "counters for the next step", k.read(c.finished, np.uint32), exactly(np.zeros(N_KV_HEADS))
