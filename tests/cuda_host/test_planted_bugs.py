@@ -100,7 +100,7 @@ BUGS = [
     Bug("too_many_local_variables", "stack-overflow"),
     Bug("slot_of_a_later_block_without_a_value", "uninitialised", RACE, grid=4),
     Bug("read_past_the_dynamic_array", "out-of-bounds", RACE, shared_bytes=256),
-    Bug("byte_of_a_word_that_another_writes", "race uninitialised", RACE),
+    Bug("byte_of_a_word_that_another_writes", "race", RACE),
     Bug("word_of_bytes_that_others_write", "race uninitialised", RACE),
     # atomics.cu
     Bug("counter_without_an_atomic", "race", RACE),

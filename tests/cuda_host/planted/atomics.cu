@@ -182,7 +182,7 @@ __device__ void count_read_after_the_own_warp_met(const float* in, float* out, u
   atomicAdd(&count, int(in[1]));
   if constexpr (mended) __syncthreads();
   else __syncwarp();
-  out[threadIdx.x] = count;  // here: count_read_after_the_own_warp_met
+  if (threadIdx.x >= 32) out[threadIdx.x] = count;  // here: count_read_after_the_own_warp_met
 }
 PLANTED(count_read_after_the_own_warp_met)
 

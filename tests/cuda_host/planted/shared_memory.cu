@@ -94,11 +94,13 @@ PLANTED(read_past_the_dynamic_array)
 
 template <bool mended>
 __device__ void byte_of_a_word_that_another_writes(const float* in, float* out, unsigned*, int) {
-  __shared__ float tile[64];
-  tile[threadIdx.x] = in[threadIdx.x];
+  __shared__ float factor;
+  if (threadIdx.x == 0) factor = in[1];
+  __syncthreads();
+  if (threadIdx.x == 0) factor = in[2];
   if constexpr (mended) __syncthreads();
-  const int other = 4 * (63 - threadIdx.x);
-  out[threadIdx.x] = reinterpret_cast<unsigned char*>(tile)[other + 3];  // here: byte_of_a_word_that_another_writes
+  const auto* bytes = reinterpret_cast<unsigned char*>(&factor);
+  if (threadIdx.x == 40) out[0] = bytes[3];  // here: byte_of_a_word_that_another_writes
 }
 PLANTED(byte_of_a_word_that_another_writes)
 
