@@ -8,9 +8,25 @@ from pathlib import Path
 import pytest
 
 from app.hub.catalogue import load_catalogue
-from app.hub.choices import Choice, completed, in_catalogue, matching, of_backends, on_disk
+from app.hub.catalogue.repository import Offer, Repository
+from app.hub.choices import (
+    Choice,
+    at_server,
+    completed,
+    in_catalogue,
+    matching,
+    of_backends,
+    of_servers,
+    offers_of,
+    on_disk,
+    unfinished,
+)
+from app.hub.download.identity import Identity
+from app.hub.download.lock import alone
+from app.hub.download.state import State, save
 from app.hub.fit import Fit
 from app.hub.library import Library
+from app.settings import ServerTable
 from tests.gguf_files import make_model, write_model
 
 GB = 10**9
@@ -99,6 +115,9 @@ def test_what_is_on_this_disk_is_not_in_the_catalogue_too(library: Library) -> N
 def test_a_catalogue_row_is_weighed_before_it_is_fetched() -> None:
     rows = {row.name: row for row in in_catalogue([], "f16", 0, 8 * GB)}
     assert rows["qwen3:4b"].fit == Fit(2_500_000_000, 2 * 36 * 8 * 128 * 2, 40_960, 8 * GB)
+    for ctx, context in ((1000, 1000), (10**9, 40_960)):
+        fit = {row.name: row.fit for row in in_catalogue([], "f16", ctx, 8 * GB)}["qwen3:4b"]
+        assert fit and fit.context == context
     verdicts = {name: row.fit.verdict for name, row in rows.items() if row.fit}
     assert verdicts["qwen3:0.6b"] == "fits"
     assert verdicts["qwen3:8b"] == "tight"
@@ -123,8 +142,37 @@ def test_two_files_of_one_name_lead_each_to_its_own(library: Library) -> None:
 
 
 def test_another_backend_is_named_and_not_loaded() -> None:
-    (row,) = of_backends(["local", "other"])
+    (row,) = of_backends(["local", "openai", "ollama", "other"])
     assert (row.place, row.name, row.usable) == ("backend", "other", False)
+
+
+def test_a_download_that_can_be_gone_on_with_is_a_row(library: Library) -> None:
+    """That of y is being fetched; of z nothing has come, of w nobody knows from where."""
+    for name, source, done in (("x", "hf:o/r/x.gguf", 5), ("y", "hf:o/r/y.gguf", 7), ("z", "s", 0), ("w", "", 5)):
+        part = library.incoming_dir / f"{name}.gguf.part"
+        part.write_bytes(bytes(done))
+        save(part, State(f"{name}.gguf", source, "", Identity(9, etag="v"), 9, ((0, done),)))
+    with alone(library.incoming_dir / "y.gguf.lock", lambda: None):
+        x, y = unfinished(library)
+    assert (x.name, x.label, x.done, x.size, x.usable) == ("hf:o/r/x.gguf", "x.gguf", 5, 9, True)
+    assert (y.name, y.usable, y.problem) == ("hf:o/r/y.gguf", False, "another qchat is fetching it")
+
+
+def test_of_a_repository_the_best_comes_first_and_parts_are_told() -> None:
+    offers = (Offer("Q4_0", "a.gguf", 1), Offer("Q8_0", "b.gguf", 2, parts=2, best=True), Offer("", "c.gguf", 3))
+    rows = offers_of(Repository("o/r", offers))
+    assert [(row.name, row.note, row.store) for row in rows] == [
+        ("hf:o/r/b.gguf", "2 parts", "hf:o/r"), ("hf:o/r/a.gguf", "", "hf:o/r"), ("hf:o/r/c.gguf", "", "hf:o/r"),
+    ]  # fmt: skip
+
+
+def test_the_model_of_a_server_comes_first_and_a_server_without_models_says_so() -> None:
+    server = ServerTable("work", url="http://h", model="m")
+    (row,) = of_servers([server])
+    assert (row.name, row.complete, row.usable) == ("work/m", False, True)
+    assert [row.name for row in at_server(server, ["a", "m", "b"])] == ["work/m", "work/a", "work/b"]
+    (none,) = at_server(server, [])
+    assert (none.name, none.usable, none.problem) == ("work/m", False, "it has no model yet")
 
 
 @pytest.mark.parametrize(
@@ -136,8 +184,12 @@ def test_another_backend_is_named_and_not_loaded() -> None:
         ("diary", ["notes"]),
         ("q6_k", ["notes"]),
         ("qwen notes", []),
+        ("label store", ["notes"]),
     ],
 )
 def test_a_filter_takes_every_word_in_any_case(text: str, names: list[str]) -> None:
-    rows = [Choice("catalogue", "qwen3:4b"), Choice("disk", "notes", title="Diary helper", quantisation="Q6_K")]
+    rows = [
+        Choice("catalogue", "qwen3:4b"),
+        Choice("disk", "notes", title="Diary helper", quantisation="Q6_K", label="a label", store="a store"),
+    ]
     assert [row.name for row in matching(rows, text)] == names
