@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.chat.text import well_formed
 from app.errors import QChatError, printable
+from app.lock import alone
 from app.settings import paths, private_dir
 
+_POLL_S = 0.01  # a write takes less
 MOST_ENTRIES = 1_000
 MOST_BYTES = 1_000_000  # of UTF-8; a single entry beyond that is not kept
 
@@ -52,7 +53,7 @@ class InputHistory:
             return
         try:
             private_dir(self.path.parent)
-            with self._locked():
+            with alone(self.path.with_name(self.path.name + ".lock"), lambda: time.sleep(_POLL_S)):
                 kept = self.entries()
                 if kept[-1:] == [text]:
                     return
@@ -87,29 +88,8 @@ class InputHistory:
             file.write(b"".join(reversed(kept)))
         new.replace(self.path)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            _lock(lock)  # given back when the file is closed
-            yield
-        finally:
-            os.close(lock)
-
     def _failure(self, what: str, error: OSError) -> QChatError:
         return QChatError(f"the input history {printable(str(self.path), 300)} cannot be {what}: {error.strerror}")
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _line(text: str) -> bytes:

@@ -22,10 +22,10 @@ from app.hub.choices import (
     unfinished,
 )
 from app.hub.download.identity import Identity
-from app.hub.download.lock import alone
 from app.hub.download.state import State, save
 from app.hub.fit import Fit
 from app.hub.library import Library
+from app.lock import alone
 from app.settings import ServerTable
 from tests.gguf_files import make_model, write_model
 

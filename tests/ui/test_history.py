@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import QChatError
+from app.lock import alone
 from app.ui.history import InputHistory
 
 
@@ -85,13 +84,11 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_writer_waits_for_the_one_that_has_the_lock(history: InputHistory) -> None:
     history.add("one")
-    lock = os.open(history.path.with_name("history.jsonl.lock"), os.O_RDWR)
-    fcntl.flock(lock, fcntl.LOCK_EX)
     writer = threading.Thread(target=history.add, args=("two",))
-    writer.start()
-    writer.join(timeout=0.1)
-    assert writer.is_alive() and list(history.entries()) == ["one"]
-    os.close(lock)
+    with alone(history.path.with_name("history.jsonl.lock"), lambda: None):
+        writer.start()
+        writer.join(timeout=0.1)
+        assert writer.is_alive() and list(history.entries()) == ["one"]
     writer.join(timeout=30)
     assert list(history.entries()) == ["one", "two"]
 

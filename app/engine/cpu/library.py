@@ -11,7 +11,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,9 +24,12 @@ from llvmlite import binding
 from app.engine.cpu.isa import InstructionSet, caution
 from app.engine.memory import release_pages_of
 from app.errors import QChatError
+from app.lock import alone
 from app.settings import paths, private_dir
 
 COMPILE_SECONDS = 600
+_POLL_S = 0.1  # within which it is seen that another qchat has compiled them
+_QUIET_S = 1.0  # that somebody waits for it without being told why
 # of the object file
 ENTRIES = STEP, STREAM, LEAD, FOLLOW, PACK = "qchat_step", "qchat_stream", "qchat_lead", "qchat_follow", "qchat_pack"
 
@@ -50,15 +55,37 @@ class Kernels:
 
 
 def load_kernels(isa: InstructionSet, notify: Callable[[str], None]) -> Kernels:
-    """The kernels for `isa`; `notify` is told when they must be compiled first, and what to be careful about."""
+    """The kernels for `isa`; `notify` is told when they must be compiled first, and what to be careful about.
+
+    Of several qchats that need them at once one compiles, and the others wait for it.
+    """
     path = object_path(isa)
     if not path.exists():
-        notify("compiling kernels (once)")
-        warning = caution(isa)
-        if warning is not None:
-            notify(warning)
-        _compile(isa, path)
+        private_dir(path.parent)
+        with ExitStack() as held:
+            with suppress(QChatError):  # a file system without locks: two may compile, and both do it right
+                held.enter_context(alone(path.with_name(path.name + ".lock"), _wait(notify)))
+            if not path.exists():
+                notify("compiling kernels (once)")
+                warning = caution(isa)
+                if warning is not None:
+                    notify(warning)
+                _compile(isa, path)
     return load_object(isa, path.read_bytes())
+
+
+def _wait(notify: Callable[[str], None]) -> Callable[[], None]:
+    """What to do, again and again, while another qchat compiles them: tell so once it takes a while."""
+    began, told = time.monotonic(), False
+
+    def wait() -> None:
+        nonlocal told
+        if not told and time.monotonic() - began > _QUIET_S:
+            told = True
+            notify("waiting for another qchat that compiles the kernels (once)")
+        time.sleep(_POLL_S)
+
+    return wait
 
 
 def load_object(isa: InstructionSet, code: bytes) -> Kernels:
@@ -97,7 +124,6 @@ def sources() -> list[Path]:
 
 def _compile(isa: InstructionSet, path: Path) -> None:
     """Compile in a process of its own and drop the objects of earlier versions."""
-    private_dir(path.parent)
     # -P and PYTHONPATH: this very package is imported, whatever an `app` folder in the working directory holds
     command = [sys.executable, "-P", "-m", "app.engine.cpu.compile", isa.name, str(path)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}

@@ -16,7 +16,6 @@ from app.engine.gguf import read_gguf
 from app.errors import QChatError, printable
 from app.hub.download import kept
 from app.hub.download.check import check_model
-from app.hub.download.lock import alone
 from app.hub.download.options import Options, configured
 from app.hub.download.part import remove
 from app.hub.download.space import writing
@@ -25,6 +24,7 @@ from app.hub.library import Library, ModelEntry
 from app.hub.records import Record, remember
 from app.hub.source import DiskSource, WebSource, WheelSource, parse_source
 from app.hub.transfer import POLL_S, Notify, OnProgress, Steering, Transfer, ignore_progress
+from app.lock import alone
 
 
 def pull(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.hub.download import state
-from app.hub.download.lock import alone_if_free
 from app.hub.library import Library
+from app.lock import alone_if_free
 
 PART, LOCK, SCRATCH = ".part", ".lock", ".pip"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from app.engine.cpu import library
 from app.engine.cpu.isa import choose
 from app.engine.cpu.pool import Pool
 from app.errors import QChatError
+from app.lock import alone
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,6 +52,92 @@ def test_missing_kernels_are_announced_compiled_and_older_ones_dropped(
     assert told == ["compiling kernels (once)", f"careful with {choose().name}"]
     assert commands == [[sys.executable, "-P", "-m", "app.engine.cpu.compile", choose().name, str(wanted)]]
     assert [file.name for file in folder.iterdir()] == [wanted.name]
+
+
+_START = """
+import subprocess, sys
+from pathlib import Path
+from app.engine.cpu import library
+from app.engine.cpu.isa import choose
+
+def run(command, **_):
+    sys.stdin.read()  # it takes as long as the test wants
+    Path(command[-1]).write_bytes(Path(sys.argv[2]).read_bytes())
+    return subprocess.CompletedProcess(command, 0, "", "")
+
+subprocess.run = run
+library.object_path, library.caution = lambda isa: Path(sys.argv[1]), lambda isa: None
+library.load_kernels(choose(), lambda text: print(text, flush=True))
+print("loaded", flush=True)
+"""
+
+
+def start(wanted: Path) -> subprocess.Popen[str]:
+    """A process that needs the kernels `wanted`, which its compiler makes when its standard input ends."""
+    shared = library.object_path(choose())
+    command = [sys.executable, "-c", _START, str(wanted), str(shared)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip()
+
+
+COMPILES, WAITS = "compiling kernels (once)", "waiting for another qchat that compiles the kernels (once)"
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_two_qchats_one_compiles_and_the_other_waits_or_takes_over(tmp_path: Path, killed: bool) -> None:
+    library.load_kernels(choose(), lambda _: None)
+    wanted = tmp_path / "kernels" / "k.o"
+    with start(wanted) as first:
+        assert next_line(first) == COMPILES
+        with start(wanted) as second:
+            assert next_line(second) == WAITS
+            if killed:
+                first.kill()
+                assert next_line(second) == COMPILES
+                assert second.communicate() == ("loaded\n", None)
+            else:
+                assert first.communicate() == ("loaded\n", None)
+                assert next_line(second) == "loaded"
+    assert [file.name for file in wanted.parent.iterdir()] == ["k.o"]
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.9, []), (1.5, [WAITS]), (30.0, [WAITS])])
+def test_a_short_wait_is_not_worth_a_word_and_a_long_one_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, told: list[str]
+) -> None:
+    library.load_kernels(choose(), lambda _: None)
+    shared, wanted, now = library.object_path(choose()), tmp_path / "k.o", 100.0
+    monkeypatch.setattr(library, "object_path", lambda isa: wanted)
+    monkeypatch.setattr(library.time, "monotonic", lambda: now)
+    said: list[str] = []
+    with ExitStack() as other:
+        other.enter_context(alone(tmp_path / "k.o.lock", lambda: None))
+
+        def sleep(slept: float) -> None:
+            nonlocal now
+            now += slept
+            if now >= 100 + seconds and not wanted.exists():
+                wanted.write_bytes(shared.read_bytes())
+                other.close()
+
+        monkeypatch.setattr(library.time, "sleep", sleep)
+        library.load_kernels(choose(), said.append)
+    assert said == told
+
+
+def test_where_nothing_can_be_locked_kernels_are_compiled_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.load_kernels(choose(), lambda _: None)
+    shared, wanted = library.object_path(choose()), tmp_path / "k.o"
+    (tmp_path / "k.o.lock").mkdir()
+    monkeypatch.setattr(library, "object_path", lambda isa: wanted)
+    monkeypatch.setattr(library, "_compile", lambda isa, path: path.write_bytes(shared.read_bytes()))
+    library.load_kernels(choose(), lambda _: None)
 
 
 def test_a_compiler_that_fails_is_one_line_with_its_last_words(

@@ -13,9 +13,9 @@ import pytest
 from app.errors import DownloadError
 from app.hub.download.handle import Download
 from app.hub.download.kept import kept_parts, remove_parts
-from app.hub.download.lock import alone, alone_if_free
 from app.hub.library import Library
 from app.hub.transfer import Transfer
+from app.lock import alone
 from tests.hub.download.killing import sent, sent_by, start_pull
 from tests.hub.download.pulling import LONG_S, PIECE, Pull, make_body, quick
 from tests.hub.download.scripted import Hub, Request, serve_file
@@ -66,16 +66,6 @@ def test_who_waits_sees_how_far_it_is_and_can_leave_or_take_over(hub: Hub, libra
         assert hub.requests == []
     thread.join(LONG_S)
     assert (library.models_dir / "x.gguf").read_bytes() == body
-    assert not lock.exists()
-
-
-def test_a_lock_is_held_by_one_at_a_time_and_goes_away(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    with alone(lock, lambda: None), alone_if_free(lock) as free:
-        assert not free
-    assert not lock.exists()
-    with alone_if_free(lock) as free:
-        assert free
     assert not lock.exists()
 
 

@@ -1,6 +1,7 @@
-"""One qchat at a time fetches a model; the others wait for it and find the model there.
+"""What one qchat at a time does, while the others wait: fetching a model, compiling the kernels, writing a history.
 
-The lock is the system's, on a file beside the part, so a killed process holds nothing. The file goes with the lock.
+The lock is the system's, on a file beside what is locked, so a killed process holds nothing. The file goes with the
+lock.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.errors import DownloadError, printable
+from app.errors import QChatError, printable
 
 
 @contextmanager
 def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock `path`; while somebody else has it, `waiting` is called, which takes its time and may raise."""
+    """Hold the lock `path`; while somebody else has it, `waiting` is called, which takes its time and may raise.
+
+    Raises QChatError where `path` cannot be made or locked.
+    """
     while (held := _hold(path)) is None:
         waiting()
     try:
@@ -47,7 +51,7 @@ def _hold(path: Path) -> int | None:
                 os.close(file)
                 raise
         except OSError as error:
-            raise DownloadError(f"{printable(str(path), 200)} cannot be locked: {error.strerror}") from error
+            raise QChatError(f"{printable(str(path), 200)} cannot be locked: {error.strerror}") from error
         if locked and _stands_at(path, file):
             return file
         os.close(file)
