@@ -6,7 +6,8 @@
 First whether it is right: every format, shape and cache against NumPy bit for bit, a trained model against the CPU
 engine, each in steps of every size and prompts in chunks, one launch and many. A wrong result ends the run: no speed is
 worth having from a wrong kernel. Then how fast: copying, and for the shapes of Qwen3 with random weights prompts, steps
-of 1, 2, 4 and 8 tokens, one launch a step against a graph, and the share of what reading the weights alone allows.
+of 1, 2, 4 and 8 tokens, one launch a step against a graph and against steps that follow each other on the card alone,
+and the share of what reading the weights alone allows.
 
 After seven minutes nothing new is begun, and before eight the run ends whatever it is doing, for a kernel may hang.
 What was left out is told. Exit code 0: all of it was done and is right.
@@ -29,12 +30,13 @@ from app.engine.cuda.device import Device
 from app.engine.cuda.find import open_gpu
 from app.engine.formats import FORMATS, GGMLType
 from app.errors import CudaUnavailableError, DeviceMemoryError
-from bench.gpu_checks import CASES, STEPS, Case, check_case, check_reading, check_trained
+from bench.gpu_checks import CASES, STEPS, Case, check_case, check_greedy, check_reading, check_trained
 from bench.gpu_speed import Sizes, Speed, copy_gb_s, measure
 from bench.random_gpu_model import SHAPES
 from bench.time_limit import TimeLimit
 
-HEADING = f"{'':14}{'tokens/s':>10}{'of reading':>12}{'GB/s read':>11}{'prompt/s':>10}   ms a step: one launch | graph"
+WAYS = "ms a step: one launch | graph | alone"
+HEADING = f"{'':14}{'tokens/s':>10}{'of reading':>12}{'GB/s read':>11}{'prompt/s':>10}   {WAYS}"
 READ_BYTES = 64 << 20  # for the check of reading and copying
 
 
@@ -86,6 +88,7 @@ class Run:
         checks: dict[str, Callable[[], Iterator[tuple[str, bool]]]] = {
             "reading and copying": lambda: check_reading(gpu, self._extent.read_bytes),
             "a trained model": lambda: check_trained(gpu, steps, **options),
+            "greedy decoding": lambda: check_greedy(gpu, steps, **options),
         }
         for case in self._extent.cases:
             checks[case.name] = lambda case=case: check_case(case, gpu, steps, **options)  # type: ignore[misc]
@@ -138,7 +141,7 @@ class Run:
 def _row(speed: Speed) -> str:
     steps = " | ".join(
         " ".join(f"{1000 * seconds:.2f}" for seconds in times.values()) or "none"
-        for times in (speed.persistent_s, speed.graph_s)
+        for times in (speed.persistent_s, speed.graph_s, speed.alone_s)
     )
     return (
         f"{speed.shape:6}{speed.format:8}{speed.decode_tok_s:10.1f}{speed.share_of_reading:12.0%}"

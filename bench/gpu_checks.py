@@ -64,6 +64,33 @@ def check_trained(gpu: Device, steps: Sequence[int], **options: Any) -> Iterator
     yield from _compare("a trained model: the CPU engine's bits", TRAINED, gpu, tokens, steps, wanted, **options)
 
 
+def check_greedy(gpu: Device, steps: Sequence[int], **options: Any) -> Iterator[tuple[str, bool]]:
+    """Tokens that the GPU draws by itself after a prompt of the largest of `steps`, past the end of a page with enough
+    of them, and a step of which the first three guesses are right."""
+    prompt = np.random.default_rng(6).integers(0, 1800, max(steps)).tolist()
+    with cpu_decoder(TRAINED) as cpu:
+        wanted = [int(cpu.forward(prompt, 1)[0].argmax())]
+        while len(wanted) < 2 * max(steps):
+            wanted.append(int(cpu.forward(wanted[-1:], 1)[0].argmax()))
+    with read_gguf(TRAINED) as gguf:
+        spec = ModelSpec.from_gguf(gguf)
+        n_ctx = len(prompt) + len(wanted) - 1
+        decoder = CudaDecoder(gguf, spec, plan_weights(gguf, spec), gpu, n_ctx=n_ctx, kv="f16", **options)
+        if decoder.runs_by_itself:
+            decoder.forward(prompt, 0)
+            got = wanted[:1]
+            while decoder.length < n_ctx:
+                run = decoder.run_greedily(got[-1], (), n_ctx - decoder.length, ())
+                while tokens := run.next_step()[0]:
+                    got += tokens
+            yield "a trained model: the CPU engine's tokens, drawn by the GPU", got == wanted
+            decoder.truncate(len(prompt))
+            draft = [*wanted[1:4], *[(wanted[4] + 1) % 1800] * 4]
+            tokens = decoder.run_greedily(wanted[0], draft, 1, ()).next_step()[0]
+            yield "a trained model: right guesses are kept by the GPU", list(tokens) == wanted[1:5]
+        decoder.close()
+
+
 def _compare(
     question: str, path: Path, gpu: Device, tokens: Sequence[int], steps: Sequence[int], wanted: Floats, *,
     kv: str = "f16", **options: Any,

@@ -36,6 +36,7 @@ class Speed:
     load_s: float  # compiling, making and packing the weights
     persistent_s: dict[int, float]
     graph_s: dict[int, float]
+    alone_s: dict[int, float]  # of greedy steps without the host
     read_gb_s: float  # of the same weights
     decode_tok_s: float
     share_of_reading: float
@@ -89,6 +90,16 @@ def _measure(
             decoder.forward(ids[:count], 1)
         return (time.perf_counter() - started) / sizes.steps
 
+    def alone_s() -> float:
+        prompt()
+        first, end = decoder.length, decoder.length + sizes.steps
+        started = time.perf_counter()
+        while decoder.length < end:
+            run = decoder.run_greedily(ids[0], (), end - decoder.length, ())
+            while run.next_step()[0]:
+                pass
+        return (time.perf_counter() - started) / (end - first)
+
     prompt()
     if not np.isfinite(decoder.forward(ids[:1], 1)).all():
         raise ValueError("logits that are no numbers")
@@ -96,13 +107,14 @@ def _measure(
     reading = decoder.read_speed()
     read_gb_s = reading.gb_s()
     persistent = {count: step_s(count) for count in decoder.step_sizes} if decoder.persistent else {}
+    alone = {1: min(alone_s() for _ in range(sizes.repetitions))} if decoder.runs_by_itself else {}
     decoder.persistent = False
     graph = {count: step_s(count) for count in decoder.step_sizes}
     read_gb_s = max(read_gb_s, reading.gb_s())
-    token_s = min(times[1] for times in (persistent, graph) if times)
+    token_s = min(times[1] for times in (persistent, graph, alone) if times)
     gigabytes = model.plan.token_bytes / 1e9
     return Speed(
-        name, kind.name, gigabytes, load_s, persistent, graph, read_gb_s, 1 / token_s,
+        name, kind.name, gigabytes, load_s, persistent, graph, alone, read_gb_s, 1 / token_s,
         gigabytes / token_s / read_gb_s, sizes.prompt / prompt_s,
     )  # fmt: skip
 

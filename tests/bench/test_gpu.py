@@ -67,26 +67,30 @@ def test_the_whole_script(to: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "copying: the same bytes",
             "a trained model: the CPU engine's bits, one launch",
             "a trained model: the CPU engine's bits, a launch a phase",
+            "a trained model: the CPU engine's tokens, drawn by the GPU",
+            "a trained model: right guesses are kept by the GPU",
             "Q8_0: NumPy's bits, one launch",
             "Q8_0: NumPy's bits, a launch a phase",
         ],
         True,
     )
-    assert out.count(" s  right  ") == 6
+    assert out.count(" s  right  ") == 8
     assert facts["copy_gb_s"] > 0 and re.search(r"^copying: \d+ GB/s read and written$", out, re.MULTILINE)
     models = [(speed["shape"], speed["format"]) for speed in facts["speeds"]]
     assert models == [(shape, kind) for shape in ("tiny", "own") for kind in ("Q8_0", "Q4_K")]
     for speed in facts["speeds"]:
         assert list(speed["persistent_s"]) == list(speed["graph_s"]) == ["1", "2", "4", "8"]
         assert all(seconds > 0 for times in ("persistent_s", "graph_s") for seconds in speed[times].values())
-        best = min(speed["persistent_s"]["1"], speed["graph_s"]["1"])
+        assert list(speed["alone_s"]) == ["1"] and speed["alone_s"]["1"] > 0
+        best = min(speed[times]["1"] for times in ("persistent_s", "graph_s", "alone_s"))
         assert speed["decode_tok_s"] == pytest.approx(1 / best)
         assert speed["share_of_reading"] == pytest.approx(speed["gigabytes"] / best / speed["read_gb_s"])
         assert speed["prompt_tok_s"] > 0 and speed["load_s"] > 0
     assert facts["speeds"][2]["gigabytes"] == pytest.approx(facts["speeds"][0]["gigabytes"])  # a head, tied or not
     table = out[out.index("tokens/s") :].splitlines()[1:]
     number = r"\d+\.\d\d"
-    row = rf"(tiny  |own   )(Q8_0|Q4_K) +\d+\.\d +\d+% +\d+ +\d+   {number}( {number}){{3}} \| {number}( {number}){{3}}"
+    four = f"{number}( {number}){{3}}"
+    row = rf"(tiny  |own   )(Q8_0|Q4_K) +\d+\.\d +\d+% +\d+ +\d+   {four} \| {four} \| {number}"
     assert len(table) == 4 and all(re.fullmatch(row, line) for line in table)
 
 
@@ -96,7 +100,8 @@ def test_a_card_without_cooperative_launches_has_only_the_graph(to: Path, capsys
     )
     assert code == 0
     assert [check for check in facts["checks"] if "one launch" in check] == []
-    assert facts["speeds"][0]["persistent_s"] == {}
+    assert [check for check in facts["checks"] if "by the GPU" in check] == []
+    assert facts["speeds"][0]["persistent_s"] == facts["speeds"][0]["alone_s"] == {}
     assert " none | " in capsys.readouterr().out
 
 
@@ -116,8 +121,8 @@ def test_when_the_time_is_over_the_rest_is_left_out_by_name(to: Path, capsys: py
     code, facts = run(to, "--formats", "Q8_0", extent=replace(EXTENT, soft_s=-1.0))
     assert code == 1
     assert list(facts["left_out"]) == [
-        "check of reading and copying", "check of a trained model", "check of Q8_0", "copying", "tiny Q8_0",
-        "own Q8_0",
+        "check of reading and copying", "check of a trained model", "check of greedy decoding", "check of Q8_0",
+        "copying", "tiny Q8_0", "own Q8_0",
     ]  # fmt: skip
     assert "LEFT OUT: tiny Q8_0: " in capsys.readouterr().out
 

@@ -146,6 +146,8 @@ class CudaDecoder:
 
     def close(self) -> None:
         """Free the device's memory, all but what the program itself takes; the decoder is of no use afterwards."""
+        self._outbox.stop()
+        self._outbox.wait()
         self._recorded.clear()
         self._memory.close()
         self.weights.close()

@@ -28,6 +28,7 @@ REGISTERS = {
 SPILLED = 128  # bytes a thread, stores and loads; only of a step, which has 16 warps a block and so 128 registers
 
 IDP4A, IMMA, WIDE_LOAD, LOCAL_STORE = r"\bIDP\.4A", r"\bIMMA\.", r"\bLDG\.E\.128", r"\bSTL"
+TO_HOST, FROM_HOST = r"\bSTG\.E\.64\.STRONG\.SYS", r"\bLDG\.E\.STRONG\.SYS"
 
 
 def program(architecture: str, kinds: tuple[GGMLType, ...], steps: tuple[int, ...]) -> Compiled:
@@ -63,6 +64,8 @@ def test_every_architecture(architecture: str) -> None:
     products = 1 if architecture != "sm_75" else 4  # Turing needs four of its smaller ones
     assert len(re.findall(IMMA, sass["prefill_project"])) % (8 * products) == 0
     assert re.search(IMMA, sass["prefill_project"])
+    assert len(re.findall(TO_HOST, sass["step_8"])) == 1  # a token is one word: nothing orders two
+    assert len(re.findall(FROM_HOST, sass["step_8"])) == 1
     check_denormals(sass)
 
 
