@@ -35,11 +35,11 @@ class RandomDrafts(Speculator):
 
 
 class KnownReply(Speculator):
-    """Knows the reply, and guesses its next tokens: `right` ones of it, then wrong ones; with `turns` only in every
-    other stretch of so many steps."""
+    """Knows the reply, and guesses its next tokens."""
 
-    def __init__(self, reply: Sequence[int], right: int, guesses: int = 7, turns: int = 0) -> None:
-        super().__init__()
+    def know(self, reply: Sequence[int], right: int, guesses: int = 7, turns: int = 0) -> None:
+        """From now on `right` guesses are of this reply and the others wrong; with `turns` it guesses only in every
+        other stretch of so many steps."""
         self._reply, self._right, self._guesses, self._turns = reply, right, guesses, turns
         self._steps = 0
 

@@ -76,8 +76,9 @@ def test_a_device_that_cannot_is_not_asked() -> None:
 @pytest.mark.parametrize("ahead", [0, 1, 2])
 def test_a_draft_ends_the_run_that_is_under_way(ahead: int) -> None:
     """Two plain steps, two with a draft, and so on."""
-    decoder = RunningDecoder(ahead)
-    generate = Generator(decoder, ScriptedTokenizer(), KnownReply(expected_ids([1, 2], 60), 7, turns=3))
+    decoder, speculator = RunningDecoder(ahead), KnownReply()
+    generate = Generator(decoder, ScriptedTokenizer(), speculator)
+    speculator.know(expected_ids([1, 2], 60), 7, turns=3)
     assert ids_of(list(generate.stream([1, 2], settings_for(50)))) == expected_ids([1, 2], 50)
     assert [run.drafted > 0 for run in decoder.runs[:2]] == [False, True]
     assert generate.usage.accepted_tokens > 10

@@ -12,6 +12,7 @@ import pytest
 from app.engine.cpu.decoder import CpuDecoder
 from app.engine.cuda.decoder import CudaDecoder
 from app.engine.cuda.greedy import LAUNCH_STEPS
+from app.engine.cuda.greedy import GreedyRun as GpuRun
 from app.engine.decoder import Decoder, GreedyRun
 from app.engine.generate import GenerationSettings, Generator
 from app.engine.gguf import read_gguf
@@ -68,21 +69,23 @@ def reply_of(generate: Generator, tokenizer: Tokenizer, question: str, most: int
 
 def test_ten_replies_with_and_without_drafts(trained: tuple[CudaDecoder, CpuDecoder, Tokenizer]) -> None:
     gpu, cpu, tokenizer = trained
-    plain, reasons = Generator(gpu, tokenizer), set()
+    speculator, reasons = KnownReply(), set()
+    generate = Generator(gpu, tokenizer, speculator)
     for question in QUESTIONS:
         reply, reason = wanted = reply_of(Generator(cpu, tokenizer), tokenizer, question)
-        assert reply_of(plain, tokenizer, question) == wanted
-        assert (plain.usage.decode_steps, plain.usage.plain_steps) == (len(reply) - (reason == "length"),) * 2
-        assert plain.usage.decode_s > 0
         reasons.add(reason)
+        speculator.know([], 0, 0)
+        assert reply_of(generate, tokenizer, question) == wanted
+        steps = len(reply) - (reason == "length")
+        assert (generate.usage.decode_steps, generate.usage.plain_steps) == (steps, steps)
+        assert generate.usage.decode_s > 0
         drawn = [*reply, *tokenizer.encode([Segment("<|im_end|>", trusted=True)])] if reason == "stop" else reply
-        speculator = KnownReply([*drawn, *[WRONG] * 7], right=7)  # its last draft goes past the end of the reply
-        generate = Generator(gpu, tokenizer, speculator)
+        speculator.know([*drawn, *[WRONG] * 7], 7)  # its last draft goes past the end of the reply
         assert reply_of(generate, tokenizer, question) == wanted
         assert generate.usage.decode_steps == -(-(len(drawn) - 1) // 8)
         assert generate.usage.accepted_tokens == len(drawn) - 1 - generate.usage.decode_steps
         for right, guesses in ((1, 3), (0, 1)):
-            generate = Generator(gpu, tokenizer, KnownReply(reply, right, guesses))
+            speculator.know(reply, right, guesses)
             assert reply_of(generate, tokenizer, question, 11) == (reply[:11], "length")
             assert (generate.usage.decode_steps, generate.usage.accepted_tokens) == (10 // (right + 1), right * 5)
             assert generate.usage.drafted_tokens >= 9
@@ -94,12 +97,12 @@ def test_replies_while_tokens_are_read_behind_a_kernel_that_runs(
 ) -> None:
     _, cpu, tokenizer = trained
     with read_gguf(TINY) as gguf:
-        gpu = emulated_decoder(gguf, AsynchronousDevice())
+        gpu, speculator = emulated_decoder(gguf, AsynchronousDevice()), KnownReply()
+        generate = Generator(gpu, tokenizer, speculator)
         for question in QUESTIONS[:3]:
             wanted = reply_of(Generator(cpu, tokenizer), tokenizer, question)
             for right in (7, 2):
-                speculator = KnownReply(wanted[0], right, turns=5)
-                generate = Generator(gpu, tokenizer, speculator)
+                speculator.know(wanted[0], right, 3, turns=5)
                 assert reply_of(generate, tokenizer, question) == wanted
                 assert generate.usage.drafted_tokens > 0
 
@@ -115,22 +118,35 @@ def test_a_run_gives_one_token_a_step_and_leaves_the_cache_of_plain_steps(pair: 
     assert np.array_equal(gpu.forward(tokens[-1:], 1), cpu.forward(tokens[-1:], 1))
 
 
-@pytest.mark.parametrize("right", range(8))
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 9])
-def test_a_draft_is_kept_up_to_the_first_wrong_guess(
-    length: int, right: int, pair: tuple[CudaDecoder, CpuDecoder]
-) -> None:
+def test_a_draft_is_kept_up_to_the_first_wrong_guess(length: int, pair: tuple[CudaDecoder, CpuDecoder]) -> None:
     gpu, cpu = pair
     tokens = best_tokens(cpu, [*PROMPT[:20], 5], 12)
-    draft = [*tokens[:right], *[WRONG] * length][:length]
-    checked = draft[:7]
-    run = gpu.run_greedily(5, draft, 12, ())
-    assert run.drafted == len(checked)
-    given = tokens[: min(right, len(checked)) + 1]
-    assert all_of(run) == [given]
-    assert gpu.length == 20 + len(given)
-    cpu.truncate(gpu.length)
-    assert np.array_equal(gpu.forward(given[-1:], 1), cpu.forward(given[-1:], 1))
+    for right in range(length + 1):
+        gpu.truncate(20)
+        draft = [*tokens[:right], *[WRONG] * length][:length]
+        run = gpu.run_greedily(5, draft, 12, ())
+        assert run.drafted == min(length, 7)
+        given = tokens[: min(right, 7) + 1]
+        assert all_of(run) == [given]
+        assert gpu.length == 20 + len(given)
+        cpu.truncate(gpu.length)
+        assert np.array_equal(gpu.forward(given[-1:], 1), cpu.forward(given[-1:], 1))
+        cpu.truncate(20)
+        cpu.forward([5, *tokens], 0)
+
+
+def test_the_kernel_goes_on_after_a_step_with_guesses(pair: tuple[CudaDecoder, CpuDecoder]) -> None:
+    """Which the decoder does not ask of it."""
+    gpu, cpu = pair
+    tokens = best_tokens(cpu, [*PROMPT[:20], 5], 6)
+    gpu.run_greedily(5, [*tokens[:2], WRONG], 12, ()).close()
+    gpu._outbox.clear()
+    gpu._launch_step(4, -1, gpu._phases, 4)
+    run = GpuRun(gpu._outbox, 3, gpu._advance)
+    assert all_of(run) == [tokens[:3], *[[token] for token in tokens[3:]]]
+    assert gpu.length == cpu.length == 26
+    assert np.array_equal(gpu.forward(tokens[-1:], 1), cpu.forward(tokens[-1:], 1))
 
 
 def test_a_run_ends_after_a_token_that_ends_a_reply(pair: tuple[CudaDecoder, CpuDecoder]) -> None:
