@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.hub.download import state
+from app.hub.download.space import writing
 from app.hub.library import Library
 from app.lock import alone_if_free
 
@@ -113,4 +114,5 @@ def _remove(files: Sequence[Path]) -> None:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
-            path.unlink(missing_ok=True)
+            with writing(path):
+                path.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ def detail(choice: Choice, width: int, verdict: str = "") -> Content:
         return Content.assemble((escaped(choice.name), "bold"), "\n", (said, DIM))
     if choice.place == "unfinished":
         total = f" of {human_bytes(choice.size)}" if choice.size else ""
-        said = choice.problem or "Enter goes on with it; 'qchat models parts --clear' removes what is here"
+        said = choice.problem or f"from {choice.name}"
         first = Content.assemble((shown_name(choice), "bold"), (f" · {human_bytes(choice.done)}{total} are here", DIM))
         return Content.assemble(first.truncate(width, ellipsis=True), "\n", (escaped(said), DIM))
     if choice.place == "backend":
@@ -50,7 +50,7 @@ def detail(choice: Choice, width: int, verdict: str = "") -> Content:
 
 def failure(error: QChatError) -> Content:
     """What went wrong and what to do, in two lines."""
-    return Content.assemble((escaped(error.message), BAD), "\n", (escaped(error.hint or ""), DIM))
+    return Content.assemble((escaped(error.message), f"bold {BAD}"), "\n", (escaped(error.hint or ""), DIM))
 
 
 def _server_sentence(choice: Choice) -> Content:

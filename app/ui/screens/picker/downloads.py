@@ -1,4 +1,5 @@
-"""Fetching a model from the picker: one download at a time, in a thread that only posts how far it is."""
+"""Fetching a model from the picker: one download at a time, in a thread that only posts how far it is. What a stopped
+one has left on the disk can be removed, too."""
 
 from __future__ import annotations
 
@@ -8,8 +9,12 @@ from textual import on, work
 from textual.content import Content
 from textual.message import Message
 
+from app.cli.progress import human_bytes
+from app.errors import QChatError
 from app.hub.choices import Choice
+from app.hub.download.kept import remove_parts
 from app.hub.transfer import Transfer
+from app.ui.screens.dialog import Confirm
 from app.ui.screens.picker.detail import failure
 from app.ui.screens.picker.download import Download, Outcome
 from app.ui.screens.picker.repositories import Repositories
@@ -39,6 +44,30 @@ class Downloads(Repositories):
         """Stop the download that runs."""
         if self._models.download:
             self._models.download.stop()
+
+    def action_remove(self) -> None:
+        """Remove what is here of the model at the cursor, once a person has said yes."""
+        choice = self._models.at
+        assert choice is not None
+        total = f" of {human_bytes(choice.size)}" if choice.size else ""
+        question = Confirm(
+            "Remove this download?",
+            f"{human_bytes(choice.done)}{total} of {shown_name(choice)} are here. Fetching it later begins anew.",
+        )
+        self.app.push_screen(question, lambda yes: self._remove(choice) if yes else None)
+
+    def _remove(self, choice: Choice) -> None:
+        try:
+            gone = remove_parts(self._library, choice.label)
+        except QChatError as error:
+            self._said[choice.key] = failure(error)
+        else:
+            self._said.pop(choice.key, None)
+            freed = f"{human_bytes(sum(part.n_bytes for part in gone))} are free again"
+            stays = f"{shown_name(choice)} is being fetched by another qchat and stays"
+            self.notify(freed if gone else stays, markup=False)
+        self._read_library()
+        self._show(next((row.key for row in self._models.choices if row.name == choice.name), None))
 
     def _start(self, choice: Choice) -> None:
         download = Download(choice, self._library, self._report)

@@ -49,7 +49,7 @@ def row(choice: Choice, columns: Columns, width: int, *, in_use: bool, failed: b
             (Content.styled(escaped(kind_of(choice)), DIM), columns.kind),
             (Content(_size(choice)), -SIZE),
             (Content.styled(f"{choice.context:,}" if choice.context else "", DIM), -CONTEXT),
-            (Content.styled("failed", BAD) if failed else memory, memory_cells(width)),
+            (Content.styled("failed", f"bold {BAD}") if failed else memory, memory_cells(width)),
         ]
     return _line(cells).truncate(width, ellipsis=True)
 

@@ -26,6 +26,7 @@ class PickerScreen(Downloads):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop_or_close", "Close"),
         Binding("ctrl+c", "stop", "Stop the download", show=False, priority=True),
+        Binding("delete,ctrl+d", "remove", "Remove what is here", show=False, priority=True),
         Binding("up", "move('cursor_up')", "Up", show=False),
         Binding("down", "move('cursor_down')", "Down", show=False),
         Binding("pageup", "move('page_up')", "Page up", show=False),
@@ -72,5 +73,8 @@ class PickerScreen(Downloads):
             self.dismiss(None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Ctrl-C is this screen's only while there is something to stop."""
+        """Ctrl-C is this screen's only while there is something to stop, Del while the filter has no use for it."""
+        if action == "remove":
+            typed = self.query_one(Input)
+            return self._removable(self._models.at) and typed.cursor_at_end and typed.selection.is_empty
         return action != "stop" or self._models.download is not None

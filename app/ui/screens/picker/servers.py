@@ -38,5 +38,6 @@ def _rows(settings: Settings, look: Look) -> list[Choice]:
     table = settings.servers[look.name]
     if look.problem or look.models is None:
         problem = look.problem.removeprefix(f"{look.name} ")
-        return [unreachable_server(table, f"{look.state}: {problem}")]
+        said = problem if look.state == "unreachable" else f"{look.state}: {problem}"
+        return [unreachable_server(table, said)]
     return at_server(table, look.models)

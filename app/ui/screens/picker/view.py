@@ -164,10 +164,20 @@ class PickerView(ModalScreen[str | None]):
             why = [escaped(self._asking_note)] if self._asking_note else []  # last, as it may be cut
             hints = [f"asking for {escaped(self._asking)} ...", "Esc stops it", *why]
         elif choice and choice.usable:
-            hints = [_ENTER[choice.place], "Esc closes"]
+            hints = [_ENTER[choice.place], *(["Del removes it"] if self._removable(choice) else []), "Esc closes"]
         else:
             hints = ["Esc closes"]
         self.query_one("#hints", Static).update(" · ".join(hints))
+
+    def _removable(self, choice: Choice | None) -> bool:
+        """Whether it is what a download has left that nobody goes on with now."""
+        running = self._models.download
+        return (
+            choice is not None
+            and choice.place == "unfinished"
+            and choice.usable
+            and (running is None or running.choice.name != choice.name)
+        )
 
     @on(events.Resize)
     def _fit_width(self) -> None:

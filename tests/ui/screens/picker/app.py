@@ -88,7 +88,7 @@ async def open_picker(
 ) -> AsyncIterator[tuple[PickerApp, Pilot[None]]]:
     """The picker with all its rows written, and a pilot that presses its keys."""
     app = PickerApp(in_use=in_use, held=held)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.rows)
         await described(pilot)
         yield app, pilot

@@ -6,10 +6,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from app.cli.progress import human_bytes
 from app.hub.download.gather import steered_pull
+from app.hub.download.identity import Identity
+from app.hub.download.kept import kept_parts
+from app.hub.download.state import State, save
 from app.hub.library import Library
+from app.lock import alone
 from tests.gguf_files import make_model
 from tests.hub.files import Answer, Server, left_in
 from tests.stopwatch import Stopwatch
@@ -161,3 +166,87 @@ async def test_without_any_model_the_starter_is_offered_first(
         assert "There is no model" not in app.shown
         await pilot.press("enter")
         assert app.chosen == "smollm2:135m"
+
+
+# -- what a stopped download has left ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def half(two_models: Library) -> Library:
+    """One hundred kilobytes of a model of the catalogue are here."""
+    part = two_models.incoming_dir / "Qwen3-0.6B-Q8_0.gguf.part"
+    part.write_bytes(bytes(100_000))
+    place = "http://h/Qwen3-0.6B-Q8_0.gguf"
+    said = Identity(400_000, etag='"v1"')
+    save(part, State("Qwen3-0.6B-Q8_0.gguf", "qwen3:0.6b", place, said, 400_000, ((0, 100_000),)))
+    return two_models
+
+
+@in_loop
+async def test_what_is_left_is_removed_once_a_person_says_yes(half: Library) -> None:
+    async with open_picker() as (app, pilot):
+        await pilot.press(*"0.6b")
+        assert "Del removes it" in app.shown
+        for no in ("n", "escape"):
+            await pilot.press("delete")
+            await until(pilot, lambda: "Remove this download?" in app.shown)
+            assert "100 kB of 400 kB of Qwen3-0.6B-Q8_0.gguf" in app.shown
+            await pilot.press(no)
+            await until(pilot, lambda: app.picker.is_current)
+            assert len(kept_parts(half)) == 1
+        await pilot.press("delete", "y")
+        await until(pilot, lambda: "are free again" in app.shown)
+        assert list(half.incoming_dir.iterdir()) == [] and "Del removes it" not in app.shown
+        assert app.cursor == "qwen3:0.6b" and "Not complete" not in app.shown
+        assert not app.picker.check_action("remove", ())
+        assert sorted(path.name for path in half.models_dir.glob("*.gguf")) == ["apple.gguf", "pear.gguf"]
+
+
+@in_loop
+async def test_delete_is_the_filters_wherever_that_has_something_to_delete(half: Library) -> None:
+    async with open_picker() as (app, pilot):
+        typed = app.picker.query_one(Input)
+        await pilot.press(*"0.6b", "left", "delete")
+        await until(pilot, lambda: typed.value == "0.6")
+        await pilot.press("home", "shift+end", "delete")
+        await until(pilot, lambda: typed.value == "")
+        assert app.picker.is_current and len(kept_parts(half)) == 1
+
+
+@in_loop
+async def test_what_another_qchat_fetches_meanwhile_stays(half: Library) -> None:
+    async with open_picker() as (app, pilot):
+        await pilot.press(*"0.6b", "delete")
+        with alone(half.incoming_dir / "Qwen3-0.6B-Q8_0.gguf.lock", lambda: None):
+            await pilot.press("y")
+            await until(pilot, lambda: "stays" in app.shown)
+            assert len(kept_parts(half)) == 1 and "another qchat is fetching it" in app.shown
+            assert not app.picker.check_action("remove", ())
+
+
+@in_loop
+async def test_what_is_being_fetched_here_cannot_be_removed(half: Library, server: Server) -> None:
+    gate = threading.Event()
+    server.answers[QWEN] = Answer(make_model().to_bytes(), gate=gate)
+    async with open_picker() as (app, pilot):
+        await pilot.press(*"0.6b", "enter")
+        try:
+            await until(pilot, lambda: "Esc stops it" in app.shown)
+            assert not app.picker.check_action("remove", ())
+            await pilot.press("escape")
+            await until(pilot, lambda: app.picker._models.download is None)
+        finally:
+            gate.set()
+
+
+@in_loop
+async def test_what_cannot_be_removed_is_told(half: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **_how: object) -> None:
+        raise OSError(13, "Permission denied")
+
+    async with open_picker() as (app, pilot):
+        await pilot.press(*"0.6b", "delete")
+        monkeypatch.setattr(Path, "unlink", refused)
+        await pilot.press("y")
+        await until(pilot, lambda: "cannot write" in app.shown)
+        assert "Permission denied" in app.shown

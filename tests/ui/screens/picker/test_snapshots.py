@@ -10,11 +10,13 @@ from textual.pilot import Pilot
 
 from app.errors import DownloadError
 from app.hub.catalogue.repository import offered
+from app.hub.choices import Choice, at_server, unreachable_server
 from app.hub.download.kept import KeptPart
 from app.hub.library import Library, ModelEntry
 from app.hub.library.huggingface import HuggingFaceStore
 from app.hub.library.ollama import OllamaStore
 from app.hub.transfer import Cancelled, Steering, Transfer
+from app.settings import Settings
 from app.ui.screens.picker.screen import PickerScreen
 from tests.gguf_files import write_model
 from tests.hub.library.stores import in_hugging_face_cache, in_ollama
@@ -84,12 +86,6 @@ def test_the_list_in_a_light_theme(snap_compare: Snapshot) -> None:
     assert matches(snap_compare, (100, 30), theme="textual-light")
 
 
-@pytest.mark.usefixtures("models", "stuck")
-def test_a_download_without_colours(snap_compare: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert matches(snap_compare, (80, 24), keys(*"3:1.7b", "enter"), half_way)
-
-
 @pytest.mark.usefixtures("models")
 def test_a_filtered_list(snap_compare: Snapshot) -> None:
     assert matches(snap_compare, (80, 24), keys(*"qwen3", "down"))
@@ -100,13 +96,27 @@ def test_a_model_that_cannot_run(snap_compare: Snapshot) -> None:
     assert matches(snap_compare, (80, 24), keys("ctrl+home"))
 
 
+@pytest.fixture(params=["dark", "light", "no-colours"])
+def look(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The theme in which a state is shown."""
+    if request.param == "no-colours":
+        monkeypatch.setenv("NO_COLOR", "1")
+    return "textual-light" if request.param == "light" else "textual-dark"
+
+
 @pytest.mark.usefixtures("models", "stuck")
-def test_a_download_that_runs(snap_compare: Snapshot) -> None:
-    assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), half_way)
+def test_a_download_that_runs(snap_compare: Snapshot, look: str) -> None:
+    assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), half_way, theme=look)
+
+
+@pytest.mark.usefixtures("models", "stuck")
+def test_a_download_that_is_paused(snap_compare: Snapshot, look: str) -> None:
+    steps = keys(*"qwen3", "down", "enter"), half_way, keys("enter"), standing
+    assert matches(snap_compare, (80, 24), *steps, theme=look)
 
 
 @pytest.mark.usefixtures("models")
-def test_a_download_that_failed(snap_compare: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_that_failed(snap_compare: Snapshot, look: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         where = "/Qwen/Qwen3-1.7B-GGUF/resolve/main/Qwen3-1.7B-Q8_0.gguf"
         raise DownloadError(f"huggingface.co answered 404 for {where}: not found", "check the names")
@@ -115,7 +125,7 @@ def test_a_download_that_failed(snap_compare: Snapshot, monkeypatch: pytest.Monk
         await until(pilot, lambda: "failed" in pilot.app.shown)  # type: ignore[attr-defined]
 
     monkeypatch.setattr("app.hub.download.handle.steered_pull", refused)
-    assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), failed)
+    assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), failed, theme=look)
 
 
 @pytest.mark.usefixtures("library")
@@ -142,13 +152,44 @@ def test_models_of_other_programs(snap_compare: Snapshot, size: tuple[int, int])
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_a_download_that_was_stopped(snap_compare: Snapshot) -> None:
-    assert matches(snap_compare, (80, 24), keys(*"1.7b"))
+def test_a_download_that_was_stopped(snap_compare: Snapshot, look: str) -> None:
+    assert matches(snap_compare, (80, 24), keys(*"1.7b"), theme=look)
 
 
-@pytest.mark.usefixtures("models", "stuck")
-def test_a_download_that_is_paused(snap_compare: Snapshot) -> None:
-    assert matches(snap_compare, (80, 24), keys(*"qwen3", "down", "enter"), half_way, keys("enter"), standing)
+@pytest.mark.usefixtures("elsewhere")
+def test_removing_what_a_download_has_left(snap_compare: Snapshot, look: str) -> None:
+    async def asked(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "Remove this download?" in pilot.app.shown)  # type: ignore[attr-defined]
+
+    assert matches(snap_compare, (80, 24), keys(*"1.7b", "delete"), asked, theme=look)
+
+
+@pytest.mark.usefixtures("models")
+@pytest.mark.parametrize("size", [(80, 24), (100, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_models_of_servers(
+    snap_compare: Snapshot, size: tuple[int, int], qchat_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has answered, one that has not yet, one that is not there."""
+    names = ("desk", "slow", "gone")
+    tables = [
+        f'[servers.{name}]\nkind = "ollama"\nurl = "http://{name}.example:11434"\nmodel = "qwen3:4b"\n'
+        for name in names
+    ]
+    (qchat_home / "config.toml").write_text("".join(tables))
+
+    def answers(settings: Settings, report: Callable[[str, list[Choice]], object]) -> None:
+        desk, _, gone = (settings.servers[name] for name in names)
+        report("desk", at_server(desk, ["llama3.2:3b", "qwen3:4b", "gpt-oss:20b"]))
+        report("gone", [unreachable_server(gone, "cannot be reached at http://gone.example:11434: connection refused")])
+
+    async def told(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, PickerApp)
+        await until(pilot, lambda: "cannot be reached" in "".join(app.rows))
+        await pilot.press("ctrl+end", "up", "up", "up")
+
+    monkeypatch.setattr("app.ui.screens.picker.view.ask_servers", answers)
+    assert matches(snap_compare, size, told)
 
 
 async def standing(pilot: Pilot[None]) -> None:
