@@ -188,6 +188,14 @@ def test_shared_memory_of_every_block_begins_without_a_value(schedule: str) -> N
     assert np.isnan(device.read(out)).all()
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_lanes_that_have_returned_are_not_waited_for(schedule: str) -> None:
+    device, module = loaded("plain", schedule)
+    out = device.upload(np.zeros(32, np.int32), "out")
+    module.launch("leavers", (1,), (32,), [out])
+    assert device.read(out).tolist() == [20] * 20 + [0] * 12
+
+
 def test_what_the_host_has_not_written_has_no_value() -> None:
     device, module = loaded("race")
     words, out = device.allocate(64, "words", np.uint32), device.allocate(64, "out", np.uint32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,10 @@ WRONG: dict[str, tuple[Callable[[Convert], object], str]] = {
     "a number for a pointer": (argument(0, np.uint64(4096)), "argument 0 is uint64; the parameter is const float*"),
     "a buffer for a number": (lambda launch: argument(5, launch.arguments[0])(launch), "argument 5 is the buffer"),
     "buffers in the wrong order": (swap, "argument 0 is the buffer 'halves' of float16; the parameter is const float*"),
+    "integers for floats": (
+        lambda launch: argument(0, launch.device.upload(np.zeros(64, np.int32), "ints"))(launch),
+        "argument 0 is the buffer 'ints' of int32; the parameter is const float*",
+    ),
     "a buffer that was freed": (lambda launch: launch.device.free(launch.arguments[4]), "'from_half', which was freed"),
     "too many threads": (lambda launch: setattr(launch, "block", (1025,)), "a block of (1025,) threads"),
     "no blocks": (lambda launch: setattr(launch, "grid", (0,)), "a grid of (0,) blocks"),
@@ -135,6 +140,8 @@ def test_freed_and_short_buffers_are_refused_by_the_host() -> None:
     buffer = device.upload(np.zeros(4, np.float32), "x")
     with pytest.raises(ValueError, match="x has 16 bytes, not 8 \\+ 16"):
         device.write(buffer, np.zeros(4, np.float32), start=8)
+    assert device.is_live(buffer)
+    assert not device.is_live(replace(buffer, nbytes=17))
     device.free(buffer)
     with pytest.raises(ValueError, match="x was freed"):
         device.read(buffer)

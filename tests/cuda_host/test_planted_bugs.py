@@ -65,6 +65,7 @@ BUGS = [
     Bug("tensor_core_after_a_lane_returned", "missing-lane"),
     Bug("matrix_load_after_a_lane_returned", "missing-lane"),
     Bug("matrix_load_before_the_barrier", "race uninitialised", RACE),
+    Bug("matrix_row_at_an_odd_place", "misaligned"),
     # global_memory.cu
     Bug("one_too_many", "out-of-bounds"),
     Bug("one_too_many_inside_the_page", "out-of-bounds"),

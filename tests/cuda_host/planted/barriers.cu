@@ -99,10 +99,8 @@ PLANTED(barrier_in_an_uneven_loop)
 
 template <bool mended>
 __device__ void a_vote_meets_a_barrier(const float* in, float* out, unsigned*, int) {
-  int any;
-  if (mended || threadIdx.x < 32) any = __syncthreads_or(in[threadIdx.x] > 3);
-  else any = (__syncthreads(), 1);
-  out[threadIdx.x] = any;
+  const bool vote = mended || threadIdx.x < 32, mine = in[threadIdx.x] > 3;
+  out[threadIdx.x] = vote ? __syncthreads_or(mine) : (__syncthreads(), 1);  // here: a_vote_meets_a_barrier
 }
 PLANTED(a_vote_meets_a_barrier)
 

@@ -149,3 +149,15 @@ __device__ void matrix_load_before_the_barrier(const float* in, float* out, unsi
   out[threadIdx.x] = registers[0];
 }
 PLANTED(matrix_load_before_the_barrier)
+
+template <bool mended>
+__device__ void matrix_row_at_an_odd_place(const float* in, float* out, unsigned*, int) {
+  __shared__ __align__(16) float tile[64];
+  tile[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  unsigned registers[1];
+  const float* row = tile + lane_index() % 8 * 4 + (mended ? 0 : 1);
+  cuda_host::ldmatrix<1>(registers, row);  // here: matrix_row_at_an_odd_place
+  out[threadIdx.x] = registers[0];
+}
+PLANTED(matrix_row_at_an_odd_place)
