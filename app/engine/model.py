@@ -16,7 +16,9 @@ from app.engine.cpu.trace import Tracer
 from app.engine.cpu.weights import PackedWeights
 from app.engine.cuda.decoder import CudaDecoder
 from app.engine.cuda.find import open_gpu
-from app.engine.cuda.memory import context_that_fits, need_of
+from app.engine.cuda.kv_cache import SCALE_COLUMNS
+from app.engine.cuda.layout import CHUNK
+from app.engine.cuda.memory import SHORT_CHAT, context_that_fits, need_of
 from app.engine.cuda.program import largest_chunk
 from app.engine.cuda.weights import plan_weights
 from app.engine.formats import GGMLType
@@ -112,7 +114,7 @@ def load_model(
             try:
                 return _load_on_gpu(
                     Path(path), gguf, spec, tokenizer, n_ctx=n_ctx, kv=kv, head_kind=head_kind, started=started,
-                    report=report, notes=notes,
+                    report=report, notes=notes, insisted=device == "cuda",
                 )  # fmt: skip
             except (CudaUnavailableError, DeviceMemoryError) as error:
                 if device == "cuda":
@@ -152,19 +154,28 @@ def load_model(
 def _load_on_gpu(
     path: Path, gguf: GGUFFile, spec: ModelSpec, tokenizer: Tokenizer, *, n_ctx: int | None, kv: str,
     head_kind: GGMLType | None, started: float, report: Callable[[int, int], None] | None, notes: list[str],
+    insisted: bool,
 ) -> LoadedModel:  # fmt: skip
-    """The same on the first GPU. A context that nobody asked for shrinks to what fits, and a note says so."""
+    """The same on the first GPU. A context that nobody asked for shrinks to what fits, and a note says so; unless
+    somebody insists on the GPU, to no less than a chat is worth beginning with."""
     gpu = open_gpu()
     plan = plan_weights(gguf, spec, head_kind)
     wanted = n_ctx or spec.context_length
-    need = need_of(gguf, spec, plan, kv, largest_chunk(wanted))
-    room = context_that_fits(need, gpu.free_bytes(), wanted, n_ctx is not None, gpu.facts.name)
+    rows, least = largest_chunk(wanted), n_ctx or (CHUNK if insisted else SHORT_CHAT)
+    other_cache = kv != "q8_0" and spec.head_dim % SCALE_COLUMNS == 0
+    room = context_that_fits(
+        need_of(gguf, spec, plan, kv, rows), gpu.free_bytes(), wanted, least=least, name=gpu.facts.name,
+        with_q8_0=need_of(gguf, spec, plan, "q8_0", rows) if other_cache else None,
+    )  # fmt: skip
     if room < wanted:
         notes = [*notes, f"context of {room:,} tokens in place of {wanted:,}: more does not fit into the GPU's memory"]
     try:
         decoder = CudaDecoder(gguf, spec, plan, gpu, n_ctx=room, kv=kv, on_progress=report or _say_nothing)
     except MemoryError as error:  # somebody else took it since it was counted
-        raise DeviceMemoryError(f"{gpu.facts.name} ran out of memory while the model was loaded: {error}") from error
+        raise DeviceMemoryError(
+            f"{gpu.facts.name} ran out of memory while the model was loaded: {error}",
+            "nvidia-smi shows what else takes it; --device cpu needs none of it",
+        ) from error
     give_back_unused()
     return LoadedModel(
         path=path, gguf=gguf, spec=spec, tokenizer=tokenizer, decoder=decoder, device=gpu.facts.name,

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.cli import run
+from app.engine import model
 from app.engine.cuda import find
+from app.engine.cuda.decoder import CudaDecoder
+from app.engine.cuda.memory import need_of
+from app.engine.cuda.program import largest_chunk
+from app.engine.cuda.weights import plan_weights
+from app.engine.gguf import read_gguf
+from app.engine.spec import ModelSpec
 from app.errors import CudaUnavailableError
 from tests.conftest import DATA
+from tests.engine.cuda.emulated_device import WARPS, EmulatedDevice
 
 MODEL = str(DATA / "tiny-qwen3-2l-q8_0.gguf")
 ASK = ["ask", "-m", MODEL, "--temp", "0", "--max-tokens", "3", "--no-think", "--no-stdin"]
@@ -84,3 +95,64 @@ def test_a_gpu_without_cupy(driver: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(find.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CudaUnavailableError, match="CuPy, which is not installed: pip install"):
         find.open_gpu()
+
+
+class SmallGpu(EmulatedDevice):
+    """A GPU with room for the model and so many tokens of context."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        with read_gguf(Path(MODEL)) as gguf:
+            spec = ModelSpec.from_gguf(gguf)
+            need = need_of(gguf, spec, plan_weights(gguf, spec), "f16", largest_chunk(spec.context_length))
+        self._free = need.bytes_for(tokens)
+
+    def free_bytes(self) -> int:
+        return self._free
+
+
+@pytest.fixture
+def small_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "open_gpu", lambda: SmallGpu(1024))
+    monkeypatch.setattr(find, "open_gpu", lambda: SmallGpu(1024))
+    monkeypatch.setattr(model, "CudaDecoder", partial(CudaDecoder, warps=WARPS))
+
+
+@pytest.mark.usefixtures("home_with_kernels", "small_gpu")
+def test_a_context_that_does_not_fit_is_two_lines_with_every_way_out(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run([*ASK, "--device", "cuda", "--ctx", "2048", "hi"]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    what, hint = err.splitlines()
+    assert re.fullmatch(
+        r"qchat: emulator has 0\.\d GB free, and 0\.\d GB are needed for a context of 2,048 tokens", what
+    )
+    assert re.fullmatch(r" *--ctx 1024 or --kv q8_0 --ctx \d+ fits; --device cpu needs none of it", hint)
+
+
+@pytest.mark.usefixtures("home_with_kernels", "small_gpu")
+def test_a_context_that_nobody_asked_for_shrinks_for_cuda_and_goes_to_the_cpu_for_auto(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*ASK, "--device", "cuda", "--stats", "hi"]) == 0
+    err = capfd.readouterr().err
+    assert re.search(r"^device +emulator", err, re.MULTILINE)
+    assert "context of 1,024 tokens in place of 2,048: more does not fit into the GPU's memory" in err
+    assert run([*ASK, "--device", "auto", "--stats", "hi"]) == 0
+    err = capfd.readouterr().err
+    assert re.search(r"^device +cpu$", err, re.MULTILINE)
+    assert "on the CPU: emulator has 0." in err and "are needed for a context of 2,048 tokens" in err
+
+
+@pytest.mark.usefixtures("home_with_kernels", "small_gpu")
+def test_memory_that_somebody_takes_meanwhile_is_an_error_with_a_way_out(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def taken(self: SmallGpu, n_bytes: int) -> None:
+        raise MemoryError(f"no {n_bytes:,} bytes of GPU memory")
+
+    monkeypatch.setattr(SmallGpu, "allocate", taken)
+    assert run([*ASK, "--device", "cuda", "hi"]) == 1
+    err = capfd.readouterr().err
+    assert "emulator ran out of memory while the model was loaded: no " in err
+    assert "nvidia-smi shows what else takes it; --device cpu needs none of it" in err

@@ -13,7 +13,7 @@ from app.errors import DeviceMemoryError
 
 F32 = 4  # bytes
 SPARE_BYTES = 128 << 20  # for the kernels themselves, and for what the driver keeps
-SHORT_CHAT = 4096  # tokens without which a chat is not worth beginning on the GPU, if nobody asked for it
+SHORT_CHAT = 4096  # tokens without which a chat is better off on the CPU, if nobody asked for the GPU
 
 
 def activation_bytes(plan: WeightPlan, tokens: int) -> int:
@@ -72,18 +72,24 @@ def need_of(gguf: GGUFFile, spec: ModelSpec, plan: WeightPlan, kv: str, rows: in
     )  # tables double as they grow
 
 
-def context_that_fits(need: Need, free: int, n_ctx: int, asked: bool, name: str) -> int:
+def context_that_fits(
+    need: Need, free: int, n_ctx: int, *, least: int, name: str, with_q8_0: Need | None = None
+) -> int:
     """How many tokens of context there is room for, at most `n_ctx`.
 
-    `asked`: a person named n_ctx, so less is no answer. DeviceMemoryError names what is needed, what is free, and what
-    would fit.
+    least       fewer tokens than these are no answer
+    with_q8_0   what is needed with a cache of that kind, where it is not the kind that was asked for
+    DeviceMemoryError names what is needed, what is free, and what would fit.
     """
-    fits = min(n_ctx, need.tokens_in(free))
-    if fits >= n_ctx or (fits >= min(n_ctx, CHUNK) and not asked):
+    least, fits = min(n_ctx, least), min(n_ctx, need.tokens_in(free))
+    if fits >= least:
         return fits
-    wanted = need.bytes_for(n_ctx if asked else min(n_ctx, CHUNK))
-    if fits:
-        hint = f"--ctx {fits} fits; --kv q8_0 holds about twice as much as f16"
-    else:
-        hint = "a smaller model or quantisation fits, or --device cpu"
-    raise DeviceMemoryError(f"{name} has {free / 1e9:.1f} GB free, and {wanted / 1e9:.1f} GB are needed", hint)
+    ways = [f"--ctx {fits}"] if fits else []
+    if with_q8_0 is not None and (smaller := min(n_ctx, with_q8_0.tokens_in(free))) > fits:
+        ways.append("--kv q8_0" if smaller == n_ctx else f"--kv q8_0 --ctx {smaller}")
+    tenth = 10**8  # of a GB: what is free is rounded down and what is needed up, so that they always differ
+    raise DeviceMemoryError(
+        f"{name} has {free // tenth / 10:.1f} GB free, and {-(-need.bytes_for(least) // tenth) / 10:.1f} GB are needed "
+        f"for a context of {least:,} tokens",
+        f"{' or '.join(ways or ['a smaller model or quantisation'])} fits; --device cpu needs none of it",
+    )

@@ -12,20 +12,23 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from app.engine.cuda.sources import program_source
+from app.engine.cuda.sources import MODEL, program_source
 from tests.kept import TEST_CACHE, alone
 
 _KEPT = TEST_CACHE / "nvrtc"
 _USAGE = re.compile(
-    r"entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.DOTALL
+    r"entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads.*?"
+    r"Used (\d+) registers",
+    re.DOTALL,
 )
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a thread of one kernel takes; spills in bytes, stores and loads."""
+    """What a thread of one kernel takes; bytes of local memory, and of stores and loads of registers there."""
 
     registers: int
+    local: int
     spilled: int
 
 
@@ -42,9 +45,9 @@ class Compiled:
         return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def compiled(architecture: str, constants: Mapping[str, int]) -> Compiled:
+def compiled(architecture: str, constants: Mapping[str, int], main: Path = MODEL) -> Compiled:
     """The program for one architecture, with the options that CuPy gives; kept between runs of the tests."""
-    source = program_source()
+    source = program_source(main)
     options = [
         *("--std=c++17", f"-I{_folder() / 'include'}", "-ftz=true", "--device-as-default-execution-space"),
         *(f"-arch={architecture}", "--ptxas-options=-v", *(f"-D{name}={value}" for name, value in constants.items())),
@@ -57,7 +60,8 @@ def compiled(architecture: str, constants: Mapping[str, int]) -> Compiled:
             cubin.write_bytes(code)
             log.write_text(text)
     found = _USAGE.findall(log.read_text())
-    return Compiled(cubin, {name: Usage(int(used), int(out) + int(back)) for name, out, back, used in found})
+    usage = {name: Usage(int(used), int(local), int(out) + int(back)) for name, local, out, back, used in found}
+    return Compiled(cubin, usage)
 
 
 def _compile(source: str, options: list[str]) -> tuple[bytes, str]:

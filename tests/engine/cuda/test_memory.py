@@ -64,21 +64,37 @@ def test_what_is_planned_is_what_is_taken() -> None:
     assert device.allocated >= 0.8 * (planned - 3 * decoder.cache.page_bytes)
 
 
-def test_a_context_that_nobody_asked_for_shrinks_to_what_fits() -> None:
-    assert context_that_fits(NEED, 100 * GB, 4096, False, "a GPU") == 4096
-    assert context_that_fits(NEED, 5 * GB, 4096, False, "a GPU") == 10 * 128
-    assert context_that_fits(NEED, 100 * GB, 4096, True, "a GPU") == 4096
+def test_a_context_shrinks_to_what_fits_but_not_below_what_is_of_use() -> None:
+    assert context_that_fits(NEED, 100 * GB, 4096, least=4096, name="a GPU") == 4096
+    assert context_that_fits(NEED, 5 * GB, 4096, least=1280, name="a GPU") == 1280
+    assert context_that_fits(NEED, 5 * GB, 1024, least=4096, name="a GPU") == 1024  # all that the model has
+    with pytest.raises(DeviceMemoryError):
+        context_that_fits(NEED, 5 * GB, 4096, least=1281, name="a GPU")
 
 
-def test_too_little_memory_names_what_is_needed_what_is_free_and_what_fits() -> None:
-    with pytest.raises(DeviceMemoryError) as asked:
-        context_that_fits(NEED, 5 * GB, 4096, True, "a GPU")
-    assert asked.value.message == "a GPU has 5.0 GB free, and 7.2 GB are needed"
-    assert asked.value.hint is not None and asked.value.hint.startswith("--ctx 1280 fits")
-    with pytest.raises(DeviceMemoryError) as none:
-        context_that_fits(NEED, 3 * GB, 4096, False, "a GPU")
-    assert none.value.message == "a GPU has 3.0 GB free, and 4.1 GB are needed"
-    assert none.value.hint == "a smaller model or quantisation fits, or --device cpu"
+@pytest.mark.parametrize(
+    ("free", "q8_0", "ways"),
+    [
+        (5 * GB, None, "--ctx 1280"),
+        (5 * GB, Need(4 * GB, GB // 20), "--ctx 1280 or --kv q8_0 --ctx 2560"),
+        (6 * GB, Need(4 * GB, GB // 20), "--ctx 2560 or --kv q8_0"),
+        (4 * GB + GB // 20, Need(4 * GB, GB // 20), "--kv q8_0 --ctx 128"),
+        (3 * GB, Need(4 * GB, GB // 20), "a smaller model or quantisation"),
+        (7 * GB + GB // 5 - 1, None, "--ctx 3968"),  # a byte too little, and it shows
+    ],
+)
+def test_too_little_memory_names_what_is_needed_what_is_free_and_what_fits(
+    free: int, q8_0: Need | None, ways: str
+) -> None:
+    with pytest.raises(DeviceMemoryError) as raised:
+        context_that_fits(NEED, free, 4096, least=4096, name="a GPU", with_q8_0=q8_0)
+    told = f"a GPU has {free // (GB // 10) / 10} GB free, and 7.2 GB are needed for a context of 4,096 tokens"
+    assert (raised.value.message, raised.value.hint) == (told, f"{ways} fits; --device cpu needs none of it")
+
+
+def test_a_byte_too_little_shows() -> None:
+    with pytest.raises(DeviceMemoryError, match=r"4\.1 GB free, and 4\.2 GB are needed for a context of 128 tokens"):
+        context_that_fits(Need(4 * GB + 1, GB // 10), 4 * GB + GB // 10, 128, least=128, name="a GPU")
 
 
 def test_a_cache_that_cannot_grow_ends_in_an_error_and_keeps_what_it_held() -> None:

@@ -22,6 +22,8 @@ __device__ __forceinline__ float add_rn(float a, float b) { return a + b; }
 __device__ __forceinline__ float sub_rn(float a, float b) { return a - b; }
 __device__ __forceinline__ float div_rn(float a, float b) { return a / b; }
 __device__ __forceinline__ float sqrt_rn(float a) { return sqrtf(a); }
+__device__ __forceinline__ unsigned flip_bits(unsigned x, unsigned bits) { return x ^ bits; }
+__device__ __forceinline__ unsigned keep_bits(unsigned x, unsigned bits) { return x & bits; }
 __device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ float smaller(float a, float b) { return fminf(a, b); }
 __device__ __forceinline__ unsigned load_acquire(const unsigned* p) { return cuda_host::load_acquire(p); }
@@ -63,6 +65,17 @@ QCHAT_BINARY(div_rn, "div.rn.f32")
 QCHAT_BINARY(larger, "max.f32")
 QCHAT_BINARY(smaller, "min.f32")
 #undef QCHAT_BINARY
+// Written out too: of x ^ 0x80000000 a compiler makes neg.ftz.f32 again, which is an addition on sm_100.
+__device__ __forceinline__ unsigned flip_bits(unsigned x, unsigned bits) {
+    unsigned d;
+    asm("xor.b32 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(bits));
+    return d;
+}
+__device__ __forceinline__ unsigned keep_bits(unsigned x, unsigned bits) {
+    unsigned d;
+    asm("and.b32 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(bits));
+    return d;
+}
 __device__ __forceinline__ float sqrt_rn(float a) {
     float d;
     asm("sqrt.rn.f32 %0, %1;" : "=f"(d) : "f"(a));
@@ -137,8 +150,8 @@ __device__ __forceinline__ void mma_16x8x32(int (&d)[4], unsigned a0, unsigned a
 __device__ __forceinline__ float half_to_float(unsigned bits) { return __half2float(__ushort_as_half((u16)bits)); }
 __device__ __forceinline__ u16 float_to_half(float x) { return __half_as_ushort(__float2half_rn(x)); }
 // By their bits: -x and fabsf(x) are float operations too, which -ftz=true reaches.
-__device__ __forceinline__ float negated(float x) { return __uint_as_float(__float_as_uint(x) ^ 0x80000000u); }
-__device__ __forceinline__ float absolute(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffffu); }
+__device__ __forceinline__ float negated(float x) { return __uint_as_float(flip_bits(__float_as_uint(x), 0x80000000u)); }
+__device__ __forceinline__ float absolute(float x) { return __uint_as_float(keep_bits(__float_as_uint(x), 0x7fffffffu)); }
 
 __device__ __forceinline__ int lane_id() { return threadIdx.x & 31; }
 __device__ __forceinline__ int warp_id() { return threadIdx.x >> 5; }
