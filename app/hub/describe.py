@@ -108,9 +108,9 @@ def _tokenizer(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
     def token(key: str) -> dict[str, Any] | None:
         number = metadata.get(f"tokenizer.ggml.{key}_token_id")
-        if number is None:
+        if not isinstance(number, int) or isinstance(number, bool):
             return None
-        return {"id": int(number), "text": tokens[number] if 0 <= number < len(tokens) else None}
+        return {"id": number, "text": tokens[number] if 0 <= number < len(tokens) else None}
 
     return {
         "model": _text(metadata.get("tokenizer.ggml.model")),

@@ -99,6 +99,22 @@ def test_the_table_has_a_column_for_what_was_checked(capsys: pytest.CaptureFixtu
     ]
 
 
+def test_what_was_not_checked_has_an_empty_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(FakeOllama(models=[Model("a"), Model("b")])) as fake:
+        write_config(ollama("work", fake.url))
+        assert run(["backends", "work", "--check"]) == 0
+    assert re.search(r" ms +reachable$", capsys.readouterr().out.splitlines()[1])
+
+
+def test_a_backend_that_is_named_is_asked_at_its_usual_address(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(FakeOllama(models=[Model("a")])) as fake:
+        monkeypatch.setattr("app.backends.ollama.api.DEFAULT_URL", fake.url)
+        code, found = looks(capsys, "ollama")
+    assert (code, found["ollama"]["state"], found["ollama"]["models"]) == (0, "reachable", ["a"])
+
+
 @pytest.mark.parametrize(
     ("fake", "said"),
     [

@@ -52,6 +52,12 @@ def test_a_file_is_a_row_at_once_and_its_facts_come_later(library: Library) -> N
     assert row.fit and row.fit.verdict == "fits" and row.fit.context == 300
 
 
+def test_a_file_that_tells_no_name_can_be_looked_for(library: Library) -> None:
+    write_model(library.models_dir / "mine.gguf", metadata={"general.name": None})
+    rows = [complete(row) for row in on_disk(library.list())]
+    assert [row.name for row in matching(rows, "mine")] == ["mine"]
+
+
 def test_the_setting_ctx_is_the_context_that_must_fit(library: Library) -> None:
     write_model(library.models_dir / "mine.gguf", context_length=300)
     (row,) = on_disk(library.list())

@@ -20,6 +20,7 @@ def fit(free: int | None, weights: int = 2 * GB, per_token: int = 100_000, conte
     ("free", "verdict", "tokens"),
     [
         (7 * GB, "fits", 40_000),
+        (6_420_000_000, "fits", 40_000),
         (6_419_999_999, "tight", 39_999),
         (2_829_600_000, "tight", 4_096),
         (2_829_599_999, "too large", 4_095),
@@ -29,6 +30,10 @@ def fit(free: int | None, weights: int = 2 * GB, per_token: int = 100_000, conte
 )
 def test_a_model_fits_is_tight_or_is_too_large(free: int | None, verdict: str, tokens: int | None) -> None:
     assert (fit(free).verdict, fit(free).tokens) == (verdict, tokens)
+
+
+def test_without_a_known_cache_the_whole_context_fits_or_none_of_it() -> None:
+    assert (fit(7 * GB, per_token=0).tokens, fit(1 * GB, per_token=0).tokens) == (40_000, 0)
 
 
 def test_the_need_is_weights_cache_and_room() -> None:
@@ -74,6 +79,15 @@ def test_a_limit_of_any_group_above_counts_and_its_page_cache_is_free(proc: Path
     assert free_memory(proc, groups) == 500_000
 
 
+def test_a_group_without_numbers_of_its_pages_and_one_out_of_sight(proc: Path, tmp_path: Path) -> None:
+    groups = tmp_path / "a/groups"
+    for folder, most in ((groups / "user", 1_000_000), (tmp_path / "a", 10_000)):  # the second is none
+        write(folder / "memory.max", f"{most}\n")
+        write(folder / "memory.current", "700000\n")
+        write(folder / "memory.stat", "workingset_inactive_file 200000\n")
+    assert free_memory(proc, groups) == 300_000
+
+
 def test_the_first_version_of_control_groups_is_read_too(proc: Path, tmp_path: Path) -> None:
     write(proc / "self/cgroup", "4:cpu,memory:/box\n0::/\n")
     box = tmp_path / "groups/memory/box"
@@ -86,4 +100,7 @@ def test_the_first_version_of_control_groups_is_read_too(proc: Path, tmp_path: P
 
 
 def test_a_system_without_such_numbers_is_not_guessed_at(tmp_path: Path) -> None:
+    assert free_memory(tmp_path, tmp_path) is None
+    write(tmp_path / "meminfo", "MemTotal:  8000 kB\n")
+    write(tmp_path / "self/cgroup", "")
     assert free_memory(tmp_path, tmp_path) is None

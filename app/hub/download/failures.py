@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import math
 
 from app.errors import DownloadError
 
@@ -41,7 +40,7 @@ def retry_after(text: str | None, wall: float) -> float | None:
         return None
     text = text.strip()
     if text.isdecimal():
-        return float(text) if len(text) < 10 else math.inf
+        return float(text)  # without end, where it is that long
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - wall)
     except (ValueError, OverflowError):

@@ -53,6 +53,27 @@ def test_what_stays_as_it_is_is_not(status: int) -> None:
     assert refused(status, retry_after="1").lasting
 
 
+def said(status: int, address: Address, **headers: str) -> str:
+    answer: Any = SimpleNamespace(status=status, host="h", headers={k.replace("_", "-"): v for k, v in headers.items()})
+    error = refusal(answer, address, Patience(), Clock(wall=lambda: NOW)).error
+    return f"{error.message} | {error.hint}"
+
+
+def test_only_the_hub_is_believed_what_the_hub_says() -> None:
+    hub = Address("http://h/o/r/resolve/main/x.gguf", repo="o/r")
+    assert "accept its licence" in said(401, hub, x_error_code="GatedRepo")
+    assert "get the file another way" in said(401, Address("http://h/x.gguf"), x_error_code="GatedRepo")
+
+
+@pytest.mark.parametrize(("token", "then"), [(None, "then set HF_TOKEN"), ("t", "with the account of HF_TOKEN")])
+def test_access_is_granted_to_an_account(token: str | None, then: str) -> None:
+    assert said(403, Address("http://h/o/r/resolve/main/x.gguf", token, "o/r")).endswith(then)
+
+
+def test_a_path_is_shown_as_a_person_writes_it_and_drives_no_terminal() -> None:
+    assert "404 for /a b\\x1b.gguf: not found" in said(404, Address("http://h/a%20b%1b.gguf?secret=1"))
+
+
 @pytest.mark.parametrize(
     ("asked", "until"), [("61", r"until \d\d:\d\d on 2023-11-1[45]"), ("9" * 99, "a day far away")]
 )

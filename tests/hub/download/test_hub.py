@@ -13,6 +13,7 @@ from app.errors import DownloadError, NetworkError, UsageError
 from app.hub.download.body import READ
 from app.hub.download.options import Patience
 from app.hub.library import Library
+from app.settings import paths, private_dir
 from tests.hub.download.pulling import PATIENT, Pull, SkippingClock, make_body, quick
 from tests.hub.download.scripted import Hub, Request, Script, running_hub, serve_file, sha256
 from tests.hub.files import left_in
@@ -182,6 +183,45 @@ def test_the_hash_of_the_hub_is_found_wherever_it_is(hub: Hub, library: Library,
     with pytest.raises(DownloadError, match="came damaged"):
         Pull().run(SOURCE, library)
     assert left_in(library) == []
+
+
+@pytest.fixture
+def catalogue(qchat_home: object, body: bytes) -> None:
+    """A catalogue that knows the file as `mine`."""
+    private_dir(paths().config_file.parent)
+    paths().catalogue_file.write_text(f'[mine]\nsource = "{SOURCE}"\nsha256 = "{sha256(body)}"\n')
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_a_file_that_is_not_the_one_of_the_catalogue_is_not_fetched(hub: Hub, library: Library, body: bytes) -> None:
+    hub.scripts[PATH] = serve_file(body, X_Linked_ETag=f'"{sha256(b"other")}"')
+    with pytest.raises(DownloadError, match="is not the file that the catalogue knows") as refusal:
+        Pull().run("mine", library)
+    assert sha256(b"other") in str(refusal.value.hint) and sha256(body) in str(refusal.value.hint)
+    assert [request.range for request in hub.requests if request.path == PATH] == [(0, 0)]
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_the_catalogue_knows_the_hash_where_the_hub_tells_none(hub: Hub, library: Library, body: bytes) -> None:
+    hub.scripts[PATH] = serve_file(body[:-1] + b"x")
+    with pytest.raises(DownloadError, match="came damaged"):
+        Pull().run("mine", library)
+    hub.scripts[PATH] = serve_file(body)
+    pull = Pull()
+    pull.run("mine", library)
+    assert pull.said == [f"x.gguf: verified, sha256 {sha256(body)}"]
+
+
+def test_an_entity_tag_is_a_hash_at_the_hub_alone(hub: Hub, library: Library, body: bytes) -> None:
+    hub.scripts["/y.gguf"] = serve_file(body, ETag=f'"{sha256(b"other")}"')
+    assert Pull().run(f"{hub.url}/y.gguf", library).path.read_bytes() == body
+
+
+def test_of_many_names_the_first_models_are_told(hub: Hub, library: Library) -> None:
+    hub.scripts[TREE] = listing(["a.txt", *(f"{n}.GGUF" for n in range(9))])
+    with pytest.raises(DownloadError) as refusal:
+        Pull().run(SOURCE, library)
+    assert refusal.value.hint == "it has " + ", ".join(f"{n}.GGUF" for n in range(8)) + ", ..."
 
 
 def test_a_list_that_is_busy_is_asked_for_again_before_a_file_goes_unverified(

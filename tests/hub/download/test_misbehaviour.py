@@ -115,6 +115,31 @@ def small_stretches(request: Request, body: bytes) -> None:
     request.answer(206, body[first:stop], Content_Range=f"bytes {first}-{stop - 1}/{len(body)}", ETag=tag(body))
 
 
+def ten_too_few(request: Request, body: bytes) -> None:
+    """The header says what was asked for, and the length something else."""
+    first, stop = stretch(request, body)
+    span = f"bytes {first}-{stop - 1}/{len(body)}"
+    request.answer(206, body[first : stop - 10], Content_Range=span, ETag=tag(body))
+
+
+def chunks_that_end(request: Request, body: bytes) -> None:
+    """Half of the stretch, in chunks, of which nobody knows how many come."""
+    first, stop = stretch(request, body)
+    span = f"bytes {first}-{stop - 1}/{len(body)}"
+    request.head(206, Transfer_Encoding="chunked", Content_Range=span, ETag=tag(body))
+    half = body[first : (first + stop) // 2]
+    request.send(f"{len(half):x}\r\n".encode() + half + b"\r\n0\r\n\r\n")
+
+
+def longer_than_it_comes(request: Request, body: bytes) -> None:
+    """Promises all that follows and sends what was asked for."""
+    first, stop = stretch(request, body)
+    span = f"bytes {first}-{len(body) - 1}/{len(body)}"
+    request.head(206, Content_Length=len(body) - first, Content_Range=span, ETag=tag(body))
+    request.send(body[first:stop])
+    request.say_nothing()
+
+
 def one_byte(request: Request, body: bytes) -> None:
     first, _ = stretch(request, body)
     span = f"bytes {first}-{first}/{len(body)}"
@@ -289,7 +314,12 @@ CASES = {
     "a range that ends too early": Case(the_range(short_length, 1)),
     "ranges that are smaller": Case(the_range(small_stretches)),
     "ranges that are longer": Case(the_range(longer), connections=4),
+    "ranges of which only what was asked for comes": Case(
+        the_range(longer_than_it_comes), patience=with_tries(PATIENT, 1), connections=2
+    ),
+    "ranges of another length": Case(the_range(lambda r, b: ten_too_few(r, b) if r.range else serve_whole(b)(r))),
     "416 for every range": Case(only_plain),
+    "416 after all": Case(the_range(lambda r, b: r.answer(416) if r.range else serve_whole(b)(r))),
     "500 three times": Case(refuses(500, 3), requests=5),
     "429 with Retry-After": Case(refuses(429, 1, **WAIT_OVER), requests=3),
     "429 with a date": Case(refuses(429, 1, Retry_After=http_date(5)), requests=3),
@@ -324,6 +354,9 @@ CASES = {
     ),
     "cut for ever": Case(
         the_range(lambda r, b: cut(r, b, 10_000)), 3, ("connection", "try again"), with_tries(PATIENT, 3), kept=True
+    ),
+    "chunks that end too early": Case(
+        the_range(chunks_that_end), 3, (r"ended the connection [\d,]+ bytes too early",), connections=2, kept=True
     ),
     "a byte at a time": Case(the_range(one_byte), 3, ("sends only 1 bytes at a time",), requests=8, kept=True),
     "a circle of redirects": Case(redirects(PATH), 1, ("redirects in a circle",), requests=11),

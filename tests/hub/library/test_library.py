@@ -56,6 +56,16 @@ def test_a_model_that_is_called_as_a_folder_is_not_in_it(library: Library, tmp_p
     assert library.find("nas") == library.models_dir / "nas.gguf"
 
 
+def test_a_model_that_is_called_as_one_of_a_folder_is_called_by_its_path(library: Library, tmp_path: Path) -> None:
+    ours, theirs = library.models_dir / "nas:x.gguf", tmp_path / "nas" / "x.gguf"
+    for file in (ours, theirs):
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    library = Library(library.models_dir, [FolderStore("nas", "nas", tmp_path / "nas")])
+    assert {entry.name: entry.path for entry in library.list()} == {str(ours): ours, "nas:x": theirs}
+    assert (library.find(str(ours)), library.find("nas:x")) == (ours, theirs)
+
+
 def test_a_path_is_never_looked_up_as_a_name(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (library.models_dir / "x.gguf").touch()
     here = tmp_path / "work"
