@@ -15,7 +15,7 @@ from app.engine.cuda.weights import CudaWeights, DeviceMatrix, plan_weights
 from app.engine.formats import FORMATS, GGMLType
 from app.engine.gguf_header import TensorInfo
 from app.engine.spec import ModelSpec
-from bench.random_rows import RandomRows, block, sample_rows
+from bench.random_rows import RandomRows
 
 SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -35,18 +35,15 @@ _QWEN3: Mapping[str, Any] = MappingProxyType(
 
 
 class RandomFile:
-    """As an open GGUF file, for the engine: all tensors by name, and what it reads on the CPU: norms and embeddings."""
+    """As an open GGUF file, for the engine: all tensors by name, and the vectors, which come from the CPU: ones."""
 
     def __init__(self, spec: ModelSpec, kind: GGMLType) -> None:
         self.tensors = {name: _tensor(name, shape, kind) for name, shape in spec.tensor_shapes().items()}
-        row = sample_rows(block(kind, 1.0), spec.d_model // FORMATS[kind].block, np.random.default_rng(0))
-        self._row = row.reshape(-1)  # every token's
         self._ones = np.ones(max(spec.d_model, spec.d_ff), np.float32).view(np.uint8)
 
     def read(self, name: str, first: int = 0, n_bytes: int | None = None) -> NDArray[np.uint8]:
-        del first
-        source = self._ones if len(self.tensors[name].shape) == 1 else self._row
-        return source[: self.tensors[name].n_bytes if n_bytes is None else n_bytes]
+        assert first == 0 and n_bytes is None and len(self.tensors[name].shape) == 1
+        return self._ones[: self.tensors[name].n_bytes]
 
 
 class RandomWeights(CudaWeights):

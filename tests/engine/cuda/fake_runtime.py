@@ -18,7 +18,7 @@ import numpy as np
 from tests.cuda_host import emulator
 from tests.engine.cuda.jumps import redirect
 
-INVALID, OUT_OF_MEMORY = 1, 2
+INVALID, OUT_OF_MEMORY, NOT_READY = 1, 2, 600
 SHARED_BYTES = 99 << 10  # of a block that asks for it
 ATTRIBUTES = {16: 2, 75: 8, 76: 0, 95: 1, 97: SHARED_BYTES}  # cudaDeviceAttr: multiprocessors, 8.0, cooperative, shared
 TOTAL_BYTES, FREE_BYTES = 3 << 30, 2 << 30
@@ -135,7 +135,7 @@ class FakeRuntime:
         return 0
 
     def cudaHostAlloc(self, address: Any, n_bytes: int, flags: int) -> int:
-        buffer = self._device.upload(np.zeros(n_bytes, np.uint8), "host")  # kernels may use it too
+        buffer = self._device.upload(np.full(n_bytes, 165, np.uint8), "host")  # anything; kernels may use it
         self._memory[buffer.address] = buffer
         address[0] = buffer.address
         self._note("cudaHostAlloc", n_bytes, flags)

@@ -23,7 +23,7 @@ from app.engine.spec import ModelSpec
 from app.errors import CudaUnavailableError
 from tests.engine.cuda.emulated_device import WARPS, EmulatedDevice
 from tests.engine.cuda.fake_driver import FakeDriver
-from tests.engine.cuda.fake_runtime import OUT_OF_MEMORY, Call
+from tests.engine.cuda.fake_runtime import NOT_READY, OUT_OF_MEMORY, Call
 from tests.engine.cuda.test_decoder import HEAD_DIM, TOKENS, logits_of
 from tests.engine.cuda.test_greedy import all_of, best_tokens
 from tests.engine.decoders import cpu_decoder, reference_logits
@@ -163,6 +163,30 @@ def test_too_little_memory_is_a_memory_error_and_any_other_error_is_itself(drive
         gpu.allocate(5000)
 
 
+def test_memory_that_kernels_and_the_host_share_has_one_address(driver: FakeDriver, gpu: Any) -> None:
+    mapped = gpu.mapped(256)
+    assert driver.count("cudaHostAlloc") == 1
+    assert (mapped.array.dtype, mapped.array.shape, mapped.array.any()) == (np.uint8, (256,), False)
+    assert mapped.array.ctypes.data == mapped.address
+    mapped.array[:16] = 1
+    buffer = gpu.allocate(16)
+    buffer.address, address = mapped.address, buffer.address  # as a kernel is given it
+    assert ReadSpeed(gpu, buffer).total() == 4 * 0x01010101
+    buffer.address = address
+
+
+def test_whether_anything_runs_is_asked_of_the_stream(driver: FakeDriver, gpu: Any) -> None:
+    assert gpu.idle()
+    driver.failing["cudaStreamQuery"] = NOT_READY
+    assert not gpu.idle()
+    assert [call for call in driver.calls if call.function == "cudaStreamQuery"] == [
+        Call("cudaStreamQuery", (), gpu.stream.ptr)
+    ]
+    driver.failing["cudaStreamQuery"] = 700  # what a kernel that went wrong leaves
+    with pytest.raises(RuntimeError, match="error 700"):
+        gpu.idle()
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("model") / "model.gguf", head_dim=HEAD_DIM, n_layers=1)
@@ -207,6 +231,22 @@ def test_greedy_tokens_come_through_memory_of_the_host(driver: FakeDriver, gpu: 
                 with pytest.raises(RuntimeError, match="error 719"):
                     run.next_step()
             assert run.next_step() == ((), None)
+
+
+def test_greedy_steps_of_one_launch_come_through_cupy(driver: FakeDriver, gpu: Any, model: Path) -> None:
+    with read_gguf(model) as gguf:
+        spec = ModelSpec.from_gguf(gguf)
+        decoder = CudaDecoder(gguf, spec, plan_weights(gguf, spec), gpu, n_ctx=64, kv="f16", warps=WARPS)
+        decoder.forward(TOKENS[:9], 0)
+        driver.calls.clear()
+        run, got = decoder.run_greedily(TOKENS[9], (), 5, ()), []
+        while tokens := run.next_step()[0]:
+            got += tokens
+        launches = [call for call in driver.calls if "Launch" in call.function]
+        decoder.close()
+    fed = [*TOKENS[:10], *got]
+    assert len(launches) == 1 and launches[0].function == "cuLaunchCooperativeKernel"
+    assert got == reference_logits(model, fed)[9:14].argmax(axis=1).tolist()
 
 
 def test_a_kernel_that_needs_much_shared_memory_asks_for_it_once(driver: FakeDriver, gpu: Any) -> None:
