@@ -95,6 +95,15 @@ def test_nothing_follows_an_end(seed: int, speculates: bool) -> None:
     assert decoder.cache == [*prompt, *ids]
 
 
+def test_the_next_turn_finds_what_the_device_has_drawn() -> None:
+    decoder = RunningDecoder()
+    generate = Generator(decoder, ScriptedTokenizer())
+    ids = ids_of(list(generate.stream([1, 2, 3], settings_for(12))))
+    following = [1, 2, 3, *ids, 4]
+    assert ids_of(list(generate.stream(following, settings_for(12)))) == expected_ids(following, 12)
+    assert generate.usage.reused_tokens == 3 + 11  # the last token of the reply was never fed
+
+
 def test_the_end_of_the_context_is_length() -> None:
     decoder = RunningDecoder(n_ctx=16)
     generate = Generator(decoder, ScriptedTokenizer())

@@ -34,7 +34,7 @@ class Outbox:
         self.address = self._memory.address + _FIRST * 8
 
     def clear(self) -> None:
-        """For the next launch, when the one before has ended."""
+        """For the next launch, once the one before has ended."""
         self.wait()
         self._words[:] = 0
 

@@ -313,6 +313,29 @@ def test_what_was_not_read_of_a_closed_run_is_not_in_the_cache(pair: tuple[CudaD
     assert all_of(gpu.run_greedily(tokens[1], (), 7, ())) == [[token] for token in tokens[2:]]
 
 
+def test_a_run_is_stopped_by_closing_it() -> None:
+    with read_gguf(TINY) as gguf:
+        gpu = emulated_decoder(gguf, AsynchronousDevice())
+        gpu.forward(PROMPT[:20], 0)
+        run = gpu.run_greedily(5, (), LAUNCH_STEPS, ())
+        run.next_step()
+        run.close()
+        read = 1
+        while run.next_step()[0]:
+            read += 1
+        assert read < LAUNCH_STEPS
+
+
+def test_a_run_that_nobody_closed_has_ended_before_another_begins() -> None:
+    with read_gguf(TINY) as gguf, cpu_decoder(TINY) as cpu:
+        gpu = emulated_decoder(gguf, AsynchronousDevice())
+        tokens = best_tokens(cpu, [*PROMPT[:20], 5], 3)
+        gpu.forward(PROMPT[:20], 0)
+        gpu.run_greedily(5, (), 9, ()).next_step()
+        gpu.truncate(20)
+        assert all_of(gpu.run_greedily(5, (), 3, ())) == [[token] for token in tokens]
+
+
 def test_a_cancel_from_another_thread_ends_a_reply_within_a_step() -> None:
     with read_gguf(TINY) as gguf, cpu_decoder(TINY) as cpu:
         tokenizer = Tokenizer.from_gguf(gguf)

@@ -41,7 +41,9 @@ __device__ void note_best(const Step& step) {
     constexpr int PARTS = WARPS / T;  // warps that share a row
     static_assert(WARPS % T == 0, "a warp has one row");
     __shared__ unsigned long long keys[WARPS];
-    if (blockIdx.x == 0 && threadIdx.x == 0) *step.stopping = load_from_host(step.stop);
+    const bool asks = blockIdx.x == 0 && threadIdx.x == 0;
+    unsigned stop = 0;
+    if (asks) stop = load_from_host(step.stop);  // on its way while the logits are looked through
     const int row = warp_id() % T, end = min(first_item(step.head.n_groups, blockIdx.x + 1) * LANES, step.head.n_rows);
     unsigned long long key = 0;
     if (row < step.n_tokens) {
@@ -51,6 +53,7 @@ __device__ void note_best(const Step& step) {
     }
     key = larger_key(key);
     if (lane_id() == 0) keys[warp_id()] = key;
+    if (asks) *step.stopping = stop;
     __syncthreads();
     if (threadIdx.x >= step.n_tokens) return;
     key = keys[threadIdx.x];

@@ -1,14 +1,14 @@
 // A step of up to 8 tokens: every phase of every layer.
 //
-//     -1    the tokens' embeddings
-//     0     RMSNorm, quantise, Q K V projections
-//     1     QK-norm, RoPE, store the new keys and values, attention by (KV head x chunk), merged by the last of a head
-//     2     quantise, output projection, + residual
-//     3     RMSNorm, quantise, gate and up projections, SiLU(gate) * up, quantised where it is made
-//     4     down projection, + residual
-//     last  norm, LM head of the rows that are needed
+//     first  the tokens' embeddings
+//     1      RMSNorm, quantise, Q K V projections
+//     2      QK-norm, RoPE, store the new keys and values, attention by (KV head x chunk), merged by the last of a head
+//     3      quantise, output projection, + residual
+//     4      RMSNorm, quantise, gate and up projections, SiLU(gate) * up, quantised where it is made
+//     5      down projection, + residual
+//     last   norm, LM head of the rows that are needed
 //
-// A kernel does phases first_phase .. end_phase. As one cooperative launch of all of them it is the persistent step:
+// A kernel does phases first_phase .. end_phase; the embeddings are number -1, phase 1 of the first layer is 0. As one cooperative launch of all of them it is the persistent step:
 // blocks of threads meet at a barrier after each phase. As a launch for each phase it needs no barrier, and the stream
 // keeps the order. What a block computes does not depend on who else computes.
 //
