@@ -137,15 +137,18 @@ def test_a_draft_is_kept_up_to_the_first_wrong_guess(length: int, pair: tuple[Cu
 
 
 def test_the_kernel_goes_on_after_a_step_with_guesses(pair: tuple[CudaDecoder, CpuDecoder]) -> None:
-    """Which the decoder does not ask of it."""
+    """Which the decoder does not ask of it. A guess that is right three steps later is forgotten by then."""
     gpu, cpu = pair
     tokens = best_tokens(cpu, [*PROMPT[:20], 5], 6)
-    gpu.run_greedily(5, [*tokens[:2], WRONG], 12, ()).close()
-    gpu._outbox.clear()
-    gpu._launch_step(4, -1, gpu._phases, 4)
-    run = GpuRun(gpu._outbox, 3, gpu._advance)
-    assert all_of(run) == [tokens[:3], *[[token] for token in tokens[3:]]]
-    assert gpu.length == cpu.length == 26
+    for draft, taken in (([*tokens[:2], WRONG], 3), ([tokens[3], WRONG, WRONG], 1)):
+        gpu.truncate(20)
+        gpu.run_greedily(5, draft, 12, ()).close()
+        gpu._outbox.clear()
+        gpu._launch_step(4, -1, gpu._phases, 4)
+        run = GpuRun(gpu._outbox, 3, gpu._advance)
+        assert all_of(run) == [tokens[:taken], *[[token] for token in tokens[taken : taken + 3]]]
+        assert gpu.length == 20 + taken + 3
+    gpu.forward(tokens[3:5], 0)
     assert np.array_equal(gpu.forward(tokens[-1:], 1), cpu.forward(tokens[-1:], 1))
 
 
