@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from app.engine.part_names import PartName
 from app.engine.spec import ModelSpec
 from app.engine.strings import Unread
 from app.errors import ModelFileError, UnsupportedModelError
-from tests.gguf_files import MERGES, Model, make_model, split_model
+from tests.gguf_files import MERGES, Model, assemble, entry, make_model, split_model, tensor
 
 
 @pytest.fixture
@@ -51,7 +52,8 @@ def test_links_to_parts_lead_to_them_wherever_they_are(tmp_path: Path, parts: li
         for part in names:
             (folder / part.name).symlink_to(part)
         with read_model(folder / parts[0].name) as joined:
-            assert len(joined.paths) == 3
+            beside = folder if names == parts else tmp_path
+            assert joined.paths == tuple(beside / part.name for part in parts)
 
 
 def test_a_missing_part_is_named(parts: list[Path]) -> None:
@@ -81,6 +83,57 @@ def test_a_part_under_another_name_cannot_tell_the_others(tmp_path: Path, parts:
     renamed = parts[0].rename(tmp_path / "renamed.gguf")
     with pytest.raises(ModelFileError, match="one of 3 parts of a model, and its name"):
         read_model(renamed)
+
+
+def test_a_part_whose_name_counts_otherwise_than_it_does_cannot_tell_the_others(tmp_path: Path, whole: Model) -> None:
+    part = split_model(tmp_path, "m", whole, 4)[0]
+    with pytest.raises(ModelFileError, match="is one of 4 parts of a model, and its name"):
+        read_model(part.rename(tmp_path / "m-00001-of-00003.gguf"))
+
+
+def test_a_part_of_a_model_in_more_parts_is_refused(tmp_path: Path, whole: Model, parts: list[Path]) -> None:
+    (tmp_path / "other").mkdir()
+    parts[1].write_bytes(split_model(tmp_path / "other", "m", whole, 4)[1].read_bytes())
+    with pytest.raises(ModelFileError, match=r"m-00002-of-00003\.gguf is not part 2 of 3 by what it says"):
+        read_model(parts[0])
+
+
+def write_parts(folder: Path, *names: Sequence[str], promised: int | None = None) -> Path:
+    """The first of the files of a model that hold tensors of these names."""
+    for number, held in enumerate(names):
+        split = {"split.no": np.uint16(number), "split.count": np.uint16(len(names))}
+        entries = [entry(key, value) for key, value in split.items()]
+        if promised is not None:
+            entries.append(entry("split.tensors.count", promised))
+        tensors = [tensor(name, np.ones((1, 32), np.float32)) for name in held]
+        (folder / f"t-{number + 1:05d}-of-{len(names):05d}.gguf").write_bytes(assemble(entries, tensors))
+    return folder / f"t-00001-of-{len(names):05d}.gguf"
+
+
+def test_a_tensor_is_in_one_part(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"tensor 'b' is in two parts of t-00002-of-00002\.gguf"):
+        read_model(write_parts(tmp_path, "ab", "bc"))
+    with read_model(write_parts(tmp_path, "ab", "c")) as model:
+        assert set(model.tensors) == set("abc")
+
+
+@pytest.mark.parametrize("promised", [2, 4])
+def test_parts_hold_as_many_tensors_as_are_promised(tmp_path: Path, promised: int) -> None:
+    with pytest.raises(ModelFileError, match=f"hold 3 tensors where {promised} are promised"):
+        read_model(write_parts(tmp_path, "ab", "c", promised=promised))
+    read_model(write_parts(tmp_path, "ab", "c", promised=3)).close()
+
+
+def test_no_file_is_left_open(parts: list[Path]) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    read_model(parts[0]).close()
+    parts[1].write_bytes(parts[2].read_bytes())
+    with pytest.raises(ModelFileError):
+        read_model(parts[0])
+    parts[2].write_bytes(b"GGUF")
+    with pytest.raises(ModelFileError):
+        read_model(parts[0])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_part_alone_is_not_a_model(parts: list[Path]) -> None:

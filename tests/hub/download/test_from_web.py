@@ -11,6 +11,7 @@ import pytest
 from app.errors import DownloadError, NetworkError
 from app.hub.download.transport import Transport
 from app.hub.library import Library
+from app.settings import paths, private_dir
 from tests.hub.download.pulling import PATIENT, Pull, make_body, quick, with_tries
 from tests.hub.download.scripted import Hub, Request, cut, is_probe, serve_file, sha256
 from tests.hub.files import left_in, some_tensors, write_gguf
@@ -84,6 +85,15 @@ def test_a_model_of_which_a_part_has_no_known_size_has_none(
     pull = Pull()
     assert pull.run(PARTS, library).size == sum(map(len, parts.values()))
     assert {step.total for step in pull.transfers if step.stage == "downloading"} == {None}
+
+
+def test_the_hash_of_a_catalogue_is_not_that_of_a_part(
+    qchat_home: Path, library: Library, parts: dict[str, bytes]
+) -> None:
+    private_dir(paths().config_file.parent)
+    entry = f'[split]\nsource = "hf:o/r/p.gguf"\nparts = 3\nsha256 = "{sha256(b"".join(parts.values()))}"\n'
+    paths().catalogue_file.write_text(entry)
+    assert Pull().run("split", library).size == sum(map(len, parts.values()))
 
 
 def test_a_file_that_was_verified_while_it_came_is_not_read_again(
