@@ -83,7 +83,8 @@ def show(model: str, as_json: bool) -> None:
     facts = text.entry_facts(entry) | {"model": entry.name} | describe(entry.path, settings.kv)
     if facts["runnable"]:
         context, memory = facts["network"]["context"], facts["memory"]
-        fit = Fit(memory["weights_bytes"], memory["kv_bytes_per_token"], settings.ctx or context, free_memory())
+        used = min(settings.ctx or context, context)
+        fit = Fit(memory["weights_bytes"], memory["kv_bytes_per_token"], used, free_memory())
         facts["fit"] = text.fit_facts(fit)
     if as_json:
         write_json(facts)
