@@ -101,7 +101,7 @@ def _value(argument: Any, parameter: Parameter, is_live: Callable[[Buffer], bool
         return b"", f"a {type(argument).__name__}, neither a buffer nor a NumPy scalar"
     kind = _NUMPY_KINDS.get(argument.dtype.kind)
     fits = argument.nbytes == parameter.nbytes and parameter.kind in (kind, "s")
-    return argument.tobytes(), "" if fits and parameter.kind != "p" else argument.dtype.name
+    return argument.tobytes(), "" if fits else argument.dtype.name
 
 
 def _pointer_problem(buffer: Buffer, parameter: Parameter, is_live: Callable[[Buffer], bool]) -> str:

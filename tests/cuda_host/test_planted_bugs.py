@@ -149,6 +149,7 @@ BUGS = [
     Bug("grid_barrier_polled_by_plain_loads", "deadlock", grid=4, cooperative=True),
     Bug("block_barrier_for_a_grid_barrier", "race uninitialised", RACE, grid=4, cooperative=True),
     Bug("block_that_skips_the_grid_barrier", "deadlock", grid=4, cooperative=True),
+    Bug("block_that_skips_the_grid_sync", "deadlock", grid=4, cooperative=True),
     Bug("warp_that_skips_the_grid_sync", "divergent-barrier", grid=4, cooperative=True),
     Bug("wait_for_a_block_that_is_not_resident", "deadlock", grid=4, schedules=("warp",)),
     Bug("grid_sync_of_a_plain_launch", "launch", grid=4),
@@ -158,6 +159,7 @@ BUGS = [
     Bug("one_group_too_many_left", "async-copy", RACE),
     Bug("return_with_a_copy_under_way", "async-copy"),
     Bug("misaligned_copy", "misaligned"),
+    Bug("copy_to_an_odd_place", "misaligned"),
     Bug("copy_of_more_bytes_than_its_size", "undefined-behaviour"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -58,3 +59,9 @@ def test_the_random_schedule_is_drawn_from_its_seed(kernel: str, blocks: int, th
     assert orders == [order(kernel, blocks, threads, "random", seed, False) for seed in range(20)]
     assert len({tuple(found) for found in orders}) > 4
     assert len({found[0] for found in orders}) > 1
+
+
+def test_the_random_schedule_goes_from_block_to_block() -> None:
+    orders = [order("stretches", 3, 64, "random", seed, False) for seed in range(20)]
+    changes = [sum(one // 2 != other // 2 for one, other in pairwise(found)) for found in orders]
+    assert max(changes) > 4  # two, where one block after the other runs to its end

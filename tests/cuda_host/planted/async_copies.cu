@@ -79,3 +79,14 @@ __device__ void copy_of_more_bytes_than_its_size(const float* in, float* out, un
   out[threadIdx.x] = 0;
 }
 PLANTED(copy_of_more_bytes_than_its_size)
+
+template <bool mended>
+__device__ void copy_to_an_odd_place(const float* in, float* out, unsigned*, int) {
+  __shared__ __align__(16) float tile[64];
+  const int at = 4 * threadIdx.x;
+  if (threadIdx.x < 8) cuda_host::cp_async<16>(tile + at + (mended ? 4 : 1), in + at);  // here: copy_to_an_odd_place
+  cuda_host::cp_async_commit();
+  cuda_host::cp_async_wait<0>();
+  out[threadIdx.x] = 0;
+}
+PLANTED(copy_to_an_odd_place)

@@ -77,6 +77,14 @@ __device__ void block_that_skips_the_grid_barrier(const float* in, float* out, u
 PLANTED(block_that_skips_the_grid_barrier)
 
 template <bool mended>
+__device__ void block_that_skips_the_grid_sync(const float* in, float* out, unsigned*, int) {
+  out[global_index()] = in[0];
+  if (!mended && blockIdx.x == 1) return;
+  cooperative_groups::this_grid().sync();  // here: block_that_skips_the_grid_sync
+}
+PLANTED(block_that_skips_the_grid_sync)
+
+template <bool mended>
 __device__ void warp_that_skips_the_grid_sync(const float* in, float* out, unsigned*, int) {
   out[global_index()] = in[0];
   if (!mended && threadIdx.x >= 32) return void(__syncthreads());  // here: warp_that_skips_the_grid_sync

@@ -86,6 +86,8 @@ int meet_block(const char* operation, bool predicate, Place here) {
   return thread.passed;
 }
 
+static long all_threads() { return long(grid_size.count() * block_size.count()); }
+
 static void complete_grid() {
   order_grid();
   launch.at_grid = 0;
@@ -100,7 +102,7 @@ void meet_grid(Place here) {
   thread.here = here;
   thread.operation = "grid sync";
   thread.state = State::at_grid;
-  if (++launch.at_grid == launch.live) complete_grid();
+  if (++launch.at_grid == all_threads()) complete_grid();  // who has returned never comes
   to_scheduler();
 }
 
@@ -114,7 +116,6 @@ void leave(Thread& thread) {
   for (unsigned waiting = warp.waiting; waiting; waiting &= warp.waiting & (waiting - 1))
     try_warp(*lane_of(block, thread, __builtin_ctz(waiting)));
   if (block.at_barrier && block.at_barrier == block.live) complete_block(block);
-  if (launch.at_grid && launch.at_grid == launch.live) complete_grid();
 }
 
 static const char* describe_state(const Thread& thread) {
@@ -167,7 +168,7 @@ void report_stuck(bool spinning) {
              describe(thread).c_str(), describe_state(thread), thread.here.line);
   }
   fail("deadlock", any->here, "waits at %s, where %ld threads of the grid will not come", any->operation,
-       launch.live - launch.at_grid);
+       all_threads() - launch.at_grid);
 }
 
 }  // namespace cuda_host
