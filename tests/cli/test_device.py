@@ -61,13 +61,18 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Driver | None], None]:
 
 
 @pytest.mark.usefixtures("qchat_home")
-def test_cuda_without_a_driver_is_one_line_and_exit_code_1(driver: Any, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("has_cupy", [True, False])
+def test_cuda_without_a_driver_is_one_line_and_exit_code_1(
+    has_cupy: bool, driver: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver(None)
+    monkeypatch.setattr(find.importlib.util, "find_spec", lambda name: object() if has_cupy else None)
     assert run([*ASK, "--device", "cuda", "hi"]) == 1
     out, err = capfd.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert "this machine has no driver" in err and "pip install 'qchat[cuda13]'" in err
+    assert "this machine has no driver: nvidia.com/drivers" in err
+    assert ("then pip install 'qchat[cuda13]'" in err) is not has_cupy
 
 
 @pytest.mark.usefixtures("home_with_kernels")

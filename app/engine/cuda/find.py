@@ -18,7 +18,7 @@ INSTALL = "pip install 'qchat[cuda13]' (driver 580 or newer) or 'qchat[cuda12]'"
 def open_gpu() -> Device:
     """The first GPU. CudaUnavailableError says in one line what is missing and how to get it."""
     _require_driver()
-    if importlib.util.find_spec("cupy") is None:
+    if not _has_cupy():
         raise CudaUnavailableError(f"CUDA needs CuPy, which is not installed: {INSTALL}")
     try:
         import cupy  # noqa: PLC0415 - takes most of a second
@@ -43,14 +43,18 @@ def does_not_start(error: Exception) -> CudaUnavailableError:
     return CudaUnavailableError(f"CUDA does not start ({reason}): {INSTALL} fits CuPy to the driver")
 
 
+def _has_cupy() -> bool:
+    return importlib.util.find_spec("cupy") is not None
+
+
 def _require_driver() -> None:
     """The driver's library is here and finds a GPU."""
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError as error:
         raise CudaUnavailableError(
-            "CUDA needs an NVIDIA GPU and its driver, and this machine has no driver: nvidia.com/drivers, "
-            f"then {INSTALL}"
+            "CUDA needs an NVIDIA GPU and its driver, and this machine has no driver: nvidia.com/drivers"
+            + ("" if _has_cupy() else f", then {INSTALL}")
         ) from error
     count = ctypes.c_int(0)
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
