@@ -16,6 +16,7 @@ from textual.widgets import Input, OptionList
 from app.hub.library import Library
 from app.settings import load_settings, paths
 from app.ui.screens.picker.screen import PickerScreen
+from app.ui.themes import DARK, LIGHT, no_color_wanted
 from tests.gguf_files import write_model
 
 FREE = 12_400_000_000  # bytes
@@ -35,11 +36,13 @@ def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
 
 
 class PickerApp(App[None]):
-    """Opens the picker at once and keeps what it was dismissed with."""
+    """Opens the picker at once, looking as in the app, and keeps what it was dismissed with."""
 
-    def __init__(self, *, in_use: str = "", held: int = 0, theme: str = "textual-dark") -> None:
-        super().__init__()
+    def __init__(self, *, in_use: str = "", held: int = 0, theme: str = DARK.name) -> None:
+        super().__init__(ansi_color=True if no_color_wanted() else None)
         self.animation_level = "none"
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
         self.theme = theme
         self.chosen: str | None = NOT_YET
         self.picker = PickerScreen(Library(paths().models_dir), load_settings(), in_use=in_use, held=held)

@@ -18,6 +18,7 @@ from app.hub.library.ollama import OllamaStore
 from app.hub.transfer import Cancelled, Steering, Transfer
 from app.settings import Settings
 from app.ui.screens.picker.screen import PickerScreen
+from app.ui.themes import DARK, LIGHT
 from tests.gguf_files import write_model
 from tests.hub.library.stores import in_hugging_face_cache, in_ollama
 from tests.ui.screens.picker.app import FREE, PickerApp, described, until
@@ -48,7 +49,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.hub.download.handle.steered_pull", wait)
 
 
-def matches(compare: Snapshot, size: tuple[int, int], *steps: Step, theme: str = "textual-dark") -> bool:
+def matches(compare: Snapshot, size: tuple[int, int], *steps: Step, theme: str = DARK.name) -> bool:
     async def prepare(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: app.rows)
         await described(pilot)
@@ -83,7 +84,7 @@ def test_the_list(snap_compare: Snapshot, size: tuple[int, int]) -> None:
 
 @pytest.mark.usefixtures("models")
 def test_the_list_in_a_light_theme(snap_compare: Snapshot) -> None:
-    assert matches(snap_compare, (100, 30), theme="textual-light")
+    assert matches(snap_compare, (100, 30), theme=LIGHT.name)
 
 
 @pytest.mark.usefixtures("models")
@@ -98,10 +99,11 @@ def test_a_model_that_cannot_run(snap_compare: Snapshot) -> None:
 
 @pytest.fixture(params=["dark", "light", "no-colours"])
 def look(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The theme in which a state is shown."""
+    """The theme that the app shows a state in."""
     if request.param == "no-colours":
         monkeypatch.setenv("NO_COLOR", "1")
-    return "textual-light" if request.param == "light" else "textual-dark"
+        return "ansi-dark"
+    return LIGHT.name if request.param == "light" else DARK.name
 
 
 @pytest.mark.usefixtures("models", "stuck")
