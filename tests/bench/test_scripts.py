@@ -39,6 +39,7 @@ def test_a_start_has_all_its_stages() -> None:
     [
         ("share.py", (MODEL, "--tokens", "3", "--repetitions", "1"), "tokens/s"),
         ("phases.py", (MODEL, "--repetitions", "1"), "around"),
+        ("step_cost.py", (MODEL, "--repetitions", "1"), "c(8)"),
         ("sampling.py", (), "StopFilter"),
     ],
 )
