@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,19 +10,11 @@ import pytest
 from app.errors import DownloadError
 from app.hub.download.failures import Failure
 from app.hub.download.hub_api import MAX_PAGES, HubFile, find, list_files
-from app.hub.download.options import Patience
 from app.hub.download.transport import Address, Answer, Transport
 from tests.hub.download.scripted import Hub, Request
 
 TREE = "/api/models/o/r/tree/main"
 TOKEN = "hf_secret"
-
-
-@pytest.fixture
-def transport() -> Iterator[Transport]:
-    transport = Transport(Patience())
-    yield transport
-    transport.close()
 
 
 def refused(answer: Answer, _page: Address) -> Failure:

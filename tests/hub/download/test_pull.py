@@ -276,7 +276,7 @@ def test_a_wheel_that_only_pip_is_given_is_left_to_pip(hub: Hub, library: Librar
     [
         ("https://files.example/a.whl", {"sha256": "AB"}, True),
         ("https://user:****@files.example/a.whl", {"sha256": "ab"}, False),
-        ("file:///tmp/a.whl", {"sha256": "ab"}, False),
+        ("file:///srv/wheels/a.whl", {"sha256": "ab"}, False),
         ("https://files.example/a.whl", {"md5": "ab"}, False),
     ],
 )

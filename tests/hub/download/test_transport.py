@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -18,13 +17,6 @@ from tests.hub.download.scripted import Hub, Request, running_hub
 from tests.hub.download.test_hub import certificate
 
 TOKEN = "hf_secret"
-
-
-@pytest.fixture
-def transport() -> Iterator[Transport]:
-    transport = Transport(Patience())
-    yield transport
-    transport.close()
 
 
 def body_of(transport: Transport, address: Address) -> bytes:
