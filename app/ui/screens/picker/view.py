@@ -89,8 +89,8 @@ class PickerView(ModalScreen[str | None]):
         self.set_class(not here, "-first-run")
         if not here:
             self.query_one("#welcome", Static).update(
-                "There is no model on this disk yet. The starter is a good first one: press Enter to fetch "
-                f"{starter.name} (about {human_bytes(starter.size)})."
+                f"There is no model on this disk yet. A good first one is the starter, {starter.name} (about "
+                f"{human_bytes(starter.size)}). Enter fetches the model that is marked."
             )
         here += [choice for choice in choices if choice.place == "server"]
         self._show(next((choice.key for choice in here if choice.name == self._in_use), None))

@@ -168,6 +168,16 @@ async def test_without_any_model_the_starter_is_offered_first(
         assert app.chosen == "smollm2:135m"
 
 
+@in_loop
+async def test_the_welcome_holds_wherever_the_cursor_stands(library: Library) -> None:
+    async with open_picker() as (app, pilot):
+        await pilot.press("down")
+        assert app.cursor != "smollm2:135m" and "There is no model on this disk yet" in app.shown
+        said = " ".join(app.shown.split())
+        assert "the starter, smollm2:135m (about" in said and "Enter fetches the model that is marked" in said
+        assert "press Enter to fetch smollm2" not in said
+
+
 # -- what a stopped download has left ---------------------------------------------------------------------------------
 
 
